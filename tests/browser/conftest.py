@@ -25,8 +25,8 @@ LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)  # pixels: the two sizes for which
 WAIT = 120_000  # ms until a missing element is a failure: kernels compile, and other tests run in parallel
 FIRST = (  # the longest test files
     "test_l_curve", "test_export", "test_cards", "test_mandelbrot", "test_diffusion", "test_sizes",
-    "test_life", "test_hostile_text", "test_engine_faults", "test_race_labs", "test_keys", "test_axe", "test_tabs",
-    "test_crossover", "test_ui_level", "test_small_windows", "test_plugins", "test_race", "test_system",
+    "test_life", "test_hostile_text", "test_engine_faults", "test_keys", "test_axe", "test_tabs",
+    "test_crossover", "test_ui_level", "test_plugins", "test_race", "test_system",
     "test_mandelbrot_stage", "test_transport",
 )  # fmt: skip
 # Limit the frame rate of pages. Without a GPU, painting at full rate occupies one core and delays the tests, most of

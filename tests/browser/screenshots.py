@@ -219,6 +219,7 @@ def seahorses(walk: Walk) -> Iterator[Page]:
     walk.group("Place")
     walk.page.get_by_label("Go to Seahorses 3e5", exact=True).click()
     walk.until(lambda: "Complete" in walk.status() and "zoom 3.0e5" in walk.status())
+    walk.until(lambda: walk.page.get_by_text("Measuring").count() == 0)
     walk.key("o")
     walk.key("j")
     walk.page.mouse.move(700, 500)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from playwright.sync_api import expect
@@ -11,7 +10,7 @@ from playwright.sync_api import expect
 from app.features.audience.rooms import LENGTH, LETTERS
 from app.tab.stream import WIDEST
 from compute.export.link import link_in_query, unpacked
-from tests.browser.lab_page import HIDE, PATIENCE, LabPage
+from tests.browser.lab_page import HIDE, PATIENCE, LabPage, SideBar
 
 PHONE = {"width": 390, "height": 844}
 NUMBER = "() => Number(document.getElementById('picture').dataset.number ?? 0)"
@@ -25,12 +24,8 @@ SMALLEST = """() => Math.min(...Array.from(document.querySelectorAll('body *'))
 
 
 def until(page, condition):
-    """Wait until the condition is true and return its value; the policy of followers' pages forbids polling there."""
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not true within {PATIENCE:g} s; the page says: {page.inner_text('body')}"
-        page.wait_for_timeout(50)
-    return value
+    """Wait until the condition is true and return its value; followers' pages allow no polling by their own scripts."""
+    return SideBar.of(page).until(condition)
 
 
 def linked(phone):

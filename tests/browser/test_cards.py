@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from playwright.sync_api import expect
 
 from app.page.explain import LABELS, WORDS
 from tests.browser.axe import faults
@@ -166,7 +167,7 @@ def test_a_word_is_explained_under_the_pointer_and_with_the_focus(resting):
     tip_is(resting, LABELS["step"])
     page.keyboard.press("Escape")
     tip_is(resting, None)
-    assert term.evaluate("(node) => node.getRootNode().activeElement === node")  # the focus stays
+    expect(term).to_be_focused()
     page.keyboard.press("Tab")
     tip_is(resting, following)
     page.keyboard.press("Shift+Tab")

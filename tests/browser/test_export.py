@@ -120,13 +120,6 @@ def test_the_qr_code_of_a_link_can_be_enlarged_for_the_room(new_page, tmp_path):
         page.close()
 
 
-def test_a_bad_link_gets_a_notice_and_the_usual_page(page, server):
-    page.goto(f"{server.url}?scene=9.x")
-    other = Diffusing.of(page)
-    other.until(lambda: "The link cannot be shown" in other.notes(), OPENING)  # the notice disappears after a while
-    other.until(lambda: other.step() > 0, OPENING)
-
-
 def test_drawings_are_saved_and_restore_the_state(lab, new_page, server, tmp_path):
     """Also a drawing of an earlier version, which stores the scene in a tEXt chunk."""
     lab.show("Picture")

@@ -1,4 +1,7 @@
-"""Pages of other origins: links work; scripts, data, frames and forms do not, except frames allowed by `embed`."""
+"""Pages of other origins: links work; scripts, data, frames and forms do not, except frames allowed by `embed`.
+
+A page belongs to the browser that requested it, which keeps it by a cookie.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from compute.cli import settings
 from tests.browser.conftest import WAIT
 from tests.browser.lab_page import OPENING, LabPage
 from tests.browser.serving import Server, serve
+from tests.browser.test_reconnect import BREAK, NOISE, SOCKETS, reconnect
 
 pytestmark = pytest.mark.extended
 
@@ -32,6 +36,7 @@ THIEF = """<!DOCTYPE html><title>thief</title><a href="{app}">a link</a>
 </script>"""
 FRAME = """<!DOCTYPE html><title>course</title><iframe src="{app}?ui=minimal" width="960" height="600"
   sandbox="allow-scripts allow-same-origin allow-popups"></iframe>"""  # attributes that learning platforms set
+LINK = '<!DOCTYPE html><title>link</title><link rel="icon" href="data:,"><a href="{app}">Fieldlab</a>'
 FORM = '<!DOCTYPE html><title>form</title><form action="{base}/logout" method="post"><button>Win</button></form>'
 
 
@@ -54,7 +59,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, 
 
 def write(folder: Path, server: Server) -> None:
     base = f"http://localhost:{server.port}"
-    for name, text in (("thief", THIEF), ("frame", FRAME), ("form", FORM)):
+    for name, text in (("thief", THIEF), ("frame", FRAME), ("form", FORM), ("link", LINK)):
         (folder / f"{name}.html").write_text(text.format(base=base, app=f"{base}/app"))
 
 
@@ -109,3 +114,48 @@ def test_a_listed_origin_shows_the_page_in_a_frame(stranger: Page, elsewhere: tu
         stranger.goto(f"http://other.localhost:{port}/frame.html")  # not a listed origin
         assert not stranger.frames[1].locator(".status").count()
         stranger.goto("about:blank")
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """Return a browser context with separate cookies."""
+    context = browser.new_context(device_scale_factor=1)
+    yield context
+    context.close()
+
+
+def test_a_page_reconnects_after_a_link_of_another_site_was_opened(new_page, server, elsewhere, allowed_errors):
+    """Browsers omit the cookie from a cross-site request, so that this browser receives a second one."""
+    allowed_errors += NOISE
+    first = new_page()
+    first.add_init_script(SOCKETS)
+    lab = LabPage(first, server)
+    first.evaluate("() => { window.not_reloaded = true; }")
+    second = new_page()
+    folder, port = elsewhere
+    write(folder, server)
+    second.goto(f"http://127.0.0.1:{port}/link.html")
+    second.get_by_role("link", name="Fieldlab").click()
+    second.wait_for_url(server.url)
+    second.locator("canvas").first.wait_for()
+    second.bring_to_front()
+    first.bring_to_front()
+    reconnect(lab)
+    lab.steps_on()
+    assert first.evaluate("window.not_reloaded") is True
+    names = [one["name"] for one in first.context.cookies() if one["name"].startswith("fieldlab_browser")]
+    assert len(names) == 2
+
+
+def test_a_browser_that_loses_its_cookies_shows_a_notice(new_page, server, allowed_errors):
+    allowed_errors += [*NOISE, "stores no cookies"]
+    page = new_page()
+    page.add_init_script(SOCKETS)
+    lab = LabPage(page, server)
+    page.context.clear_cookies()
+    page.evaluate(BREAK)
+    notice = page.get_by_role("alert").filter(has_text="Allow cookies, then reload the page.")
+    notice.wait_for()
+    assert lab.still(notice.is_visible, 4.0)  # s: longer than the pause before a reload
+    page.reload()
+    lab.until(lambda: page.locator("canvas").count() > 0)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import LAPTOP
 from tests.browser.lab_page import OPENING
 from tests.browser.layout import comes, resize
+from tests.browser.test_cards import FOCUSED
 
 pytestmark = pytest.mark.extended
 
@@ -17,8 +21,6 @@ IN_SIGHT = """(node) => {
   return bottom <= innerHeight && bottom > innerHeight - 24 &&
     node.getRootNode().elementFromPoint(x + width / 2, y + height / 2) == node;
 }"""
-
-HAS_FOCUS = "(node) => node.getRootNode().activeElement === node"
 
 
 @pytest.fixture
@@ -77,9 +79,27 @@ def test_lanes_and_a_simulated_time_are_chosen_with_the_keyboard(lab):
     go.focus()
     page.keyboard.press("Enter")
     page.locator(".race h2", has_text="to t = 20 Δx²/D, 100 steps").wait_for()
-    assert page.locator(".race .setup").get_by_role("button", name="Race these").evaluate(HAS_FOCUS)
+    expect(page.locator(".race .setup").get_by_role("button", name="Race these")).to_be_focused()
     page.locator(".race article").first.wait_for(timeout=1000 * OPENING)
     names = page.locator(".race h3").all_inner_texts()
     assert (names[0], "H200" in names[1], len(names)) == ("Numba, one-step", True, 2)
     lab.key("Shift+R")
     page.locator(".race").wait_for(state="hidden")
+
+
+@pytest.mark.parametrize(("name", "unit", "what"), [("Mandelbrot", "row ", "picture"), ("L-curve", "step ", "curve")])
+def test_lanes_race_for_a_complete_result(lab, name, unit, what):
+    page = lab.page
+    lab.show_lab(name)
+    page.get_by_role("button", name=re.compile("^Race:")).click()
+    page.locator(".race article").first.wait_for(timeout=2000 * OPENING)
+    names = page.locator(".race h3").all_inner_texts()
+    lab.until(lambda: page.locator(".race .badge.shown").count() == len(names))
+    assert {"NumPy", "Numba"} <= set(names)
+    said = page.locator(".race").inner_text()
+    assert f"{what} agrees" in said
+    assert page.locator(".race .count").first.inner_text().startswith(unit)
+    assert page.locator(".race img").first.evaluate("image => image.naturalWidth") > 0
+    page.keyboard.press("Escape")
+    page.locator(".race article").first.wait_for(state="detached")
+    lab.until(lambda: (page.evaluate(FOCUSED) or {"name": ""})["name"].startswith("Race:"))  # focus returns

@@ -12,14 +12,16 @@ import re
 import pytest
 from playwright.sync_api import Page
 
+from compute.export.link import NAME, packed
+from compute.export.scene import Scene
 from tests.browser.curve_page import FAST, CurvePage
-from tests.browser.lab_page import LabPage
-from tests.browser.labs import TITLES
+from tests.browser.lab_page import OPENING, LabPage
+from tests.browser.labs import NAMES, TITLES
 from tests.browser.layout import LAYOUT, comes, faults, plots, readout_fits, resize, unread
 
 pytestmark = pytest.mark.extended
 
-PHONE = (390, 844)
+PHONE, TINY = (390, 844), (320, 240)
 SIZES = {
     "laptop": (1280, 720),
     "projector at 150 %": (853, 480),
@@ -155,3 +157,38 @@ def test_a_page_opened_on_a_phone_has_picture_and_controls_from_the_start(page, 
     page.get_by_role("button", name="Reset to the initial field (R)").click()  # over the picture, which keeps its size
     lab.until(lambda: lab.step() == 0)
     lab.until(lambda: plots(page)[0][0] > 0.85 * PHONE[0])
+
+
+# The number of colours in a canvas: text and lines have several, an empty one has one.
+COLOURS = """(canvas) => { const {width, height} = canvas;
+  const data = width && height ? canvas.getContext('2d').getImageData(0, 0, width, height).data : [];
+  return new Set(new Uint32Array(data.buffer ?? [])).size; }"""
+
+
+@pytest.mark.parametrize("size", [PHONE, TINY], ids=["phone", "tiny"])
+def test_a_page_that_is_opened_small_draws_each_lab(new_page, server, size):
+    page = new_page()
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    wrong = {}
+    for lab in NAMES:
+        page.goto(f"{server.url}?{NAME}={packed(Scene(lab, {}))}")
+        page.locator(".plot-words").first.wait_for(state="attached", timeout=1000 * OPENING)
+        canvas = page.locator("canvas").filter(visible=True).first
+        canvas.wait_for()
+        if not comes(page, lambda canvas=canvas: canvas.evaluate(COLOURS) > 8):
+            wrong[lab] = "nothing is drawn"
+        elif not (seen := plots(page)) or min(seen[0]) < 80:
+            wrong[lab] = str(seen)
+    assert wrong == {}
+
+
+def test_a_notice_fits_a_phone(new_page, server):
+    page = new_page()
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    values = {"ny": 64, "nx": 64, "backend": "cpu_numba"}
+    page.goto(f"{server.url}?{NAME}={packed(Scene('diffusion', values, steps=3))}")
+    note = page.locator(".MuiAlert-root", has_text="Restored, at step 3.")
+    note.wait_for(timeout=1000 * OPENING)
+    box = note.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= PHONE[0]

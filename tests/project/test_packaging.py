@@ -10,10 +10,7 @@ import sys
 import tomllib
 import zipfile
 from contextlib import closing, suppress
-from http.cookiejar import CookieJar
-from urllib.error import HTTPError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPCookieProcessor, build_opener, urlopen
+from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -125,17 +122,13 @@ SERVE = "from app.server import serve; serve.compile_first = lambda: None; serve
 
 
 def test_the_installed_wheel_serves_from_an_empty_folder(wheel, tmp_path):
-    """With a settings file, passwords and a JSON log; SIGTERM ends it with all its processes, and frees its port."""
+    """With a settings file; SIGTERM ends it with all its processes, and frees its port."""
     for name in ("installed", "empty"):
         (tmp_path / name).mkdir()
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
     port = free_port()
-    passwords = tmp_path / "passwords.json"
-    passwords.write_text('{"ada": "lovelace1815"}', encoding="utf-8")
-    passwords.chmod(0o600)
-    options = f'preset = "public"\nport = {port}\nsessions = 3\nlog = "json"\nauth = "{passwords}"\n'
-    (tmp_path / "course.toml").write_text(options, encoding="utf-8")
+    (tmp_path / "course.toml").write_text(f'preset = "public"\nport = {port}\nsessions = 3\n', encoding="utf-8")
     command = [sys.executable, "-c", SERVE, "--settings", str(tmp_path / "course.toml")]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
     with (tmp_path / "log").open("wb") as log:
@@ -153,9 +146,8 @@ def test_the_installed_wheel_serves_from_an_empty_folder(wheel, tmp_path):
         with urlopen(f"{address}/health", timeout=60) as answer:
             found = json.load(answer)
         assert (found["status"], found["pages"]["limit"]) == ("ok", 3)
-        visit_with_a_password(address)
-        until(lambda: "404 GET /nowhere" in messages(logged().splitlines()))  # logged after the response
-        assert not [line for line in logged().splitlines() if "?who=" in line or "127.0.0.1" in line]
+        with urlopen(f"{address}/app", timeout=60) as answer:
+            assert "Fieldlab" in answer.read().decode()
         family = server.children(recursive=True)
         assert family
         assert list((tmp_path / "empty").iterdir()) == []
@@ -168,24 +160,3 @@ def test_the_installed_wheel_serves_from_an_empty_folder(wheel, tmp_path):
         for process in [server, *family]:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-
-
-def messages(lines):
-    """Return the messages of those lines of a log that are complete JSON objects."""
-    return {json.loads(line)["message"] for line in lines if line.startswith("{") and line.endswith("}")}
-
-
-def visit_with_a_password(address):
-    """Check the login: no content before it; a wrong password leads back, the right one to the page."""
-    visitor = build_opener(HTTPCookieProcessor(CookieJar()))
-    with visitor.open(f"{address}/app", timeout=60) as answer:
-        form = answer.read().decode()
-        assert urlsplit(answer.url).path == "/login"
-    assert "http" not in form.replace("http-equiv", "")  # requests no other server
-    for password, path in (("wrong", "/login"), ("lovelace1815", "/app")):
-        given = urlencode({"username": "ada", "password": password, "next": "app"}).encode()
-        with visitor.open(f"{address}/login", given, timeout=60) as answer:
-            assert urlsplit(answer.url).path == path
-            assert ("Wrong name or password" in answer.read().decode()) is (password == "wrong")
-    with pytest.raises(HTTPError, match="404"):
-        visitor.open(f"{address}/nowhere?who=ada", timeout=60)
