@@ -2,8 +2,8 @@
 
 Fixtures: `server` (one per run), `page` (one tab), `new_page` (more tabs), `lasting` (tabs shared by all tests of a
 file, because opening a tab takes longer than most tests), `opened` and `lab` (the diffusion lab in such a tab),
-`resting` (the same with the lab paused), `viewport`, `allowed_errors`. A test fails if a page that it opened logs an
-error or if the server leaves a process behind.
+`resting` (the same with the lab paused), `allowed_errors`. A test fails if a page that it opened logs an error or if
+the server leaves a process behind.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.chromium import ADVICE, find
 from tests.browser.console import ConsoleErrors
-from tests.browser.lab_page import LabPage, SideBar
+from tests.browser.lab_page import LabPage
 from tests.browser.serving import Server, running, serve
 
 HERE = Path(__file__).parent
-LAPTOP, PROJECTOR = (1280, 720), (1920, 1080)  # pixels: the two sizes for which the page is designed
+LAPTOP = (1280, 720)  # pixels, the size of every tab
 WAIT = 120_000  # ms until a missing element is a failure: kernels compile, and other tests run in parallel
 FIRST = (  # the longest test files
     "test_l_curve", "test_export", "test_cards", "test_mandelbrot", "test_diffusion", "test_sizes",
@@ -30,7 +30,7 @@ FIRST = (  # the longest test files
     "test_mandelbrot_stage", "test_transport",
 )  # fmt: skip
 # Limit the frame rate of pages. Without a GPU, painting at full rate occupies one core and delays the tests, most of
-# which check the picture a few times per second. Tests that need the full rate use `with lab.painting_freely():`.
+# which check the picture a few times per second. Tests that need the full rate set paintEvery to 0.
 CALM = """(() => {
   const paint = window.requestAnimationFrame.bind(window);
   window.paintEvery = 120;     // ms
@@ -103,12 +103,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def viewport(request: pytest.FixtureRequest) -> tuple[int, int]:
-    """Return (width, height) in pixels; set by `@pytest.mark.parametrize("viewport", [PROJECTOR], indirect=True)`."""
-    return getattr(request, "param", LAPTOP)
-
-
-@pytest.fixture
 def allowed_errors() -> list[str]:
     """Return a list to which a test appends regular expressions of the console errors that it provokes."""
     return []
@@ -123,16 +117,15 @@ def context(browser: Browser) -> BrowserContext:
 class Tabs:
     """Opens tabs and collects their errors."""
 
-    def __init__(self, context: BrowserContext, viewport: tuple[int, int]) -> None:
+    def __init__(self, context: BrowserContext) -> None:
         self.context = context
-        self.size = ViewportSize(width=viewport[0], height=viewport[1])
         self.errors = ConsoleErrors()
         self.pages: list[Page] = []
 
     def __call__(self) -> Page:
         """Open a tab."""
         page = self.context.new_page()
-        page.set_viewport_size(self.size)
+        page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
         page.set_default_timeout(WAIT)
         page.add_init_script(CALM)
         page.add_init_script(WINDOWED)
@@ -170,9 +163,9 @@ def pytest_runtest_teardown(item: pytest.Function) -> None:
 
 
 @pytest.fixture
-def new_page(context: BrowserContext, viewport: tuple[int, int], allowed_errors: list[str]) -> Iterator[Tabs]:
+def new_page(context: BrowserContext, allowed_errors: list[str]) -> Iterator[Tabs]:
     """Return `new_page`, whose calls open tabs; at teardown close them and fail on errors that are not allowed."""
-    tabs = Tabs(context, viewport)
+    tabs = Tabs(context)
     yield tabs
     tabs.close()
     tabs.complain(allowed_errors)
@@ -181,7 +174,7 @@ def new_page(context: BrowserContext, viewport: tuple[int, int], allowed_errors:
 @pytest.fixture(scope="module")
 def lasting(context: BrowserContext) -> Iterator[Tabs]:
     """Return laptop-sized tabs for all tests of a file; other fixtures reset them between tests and call `complain`."""
-    tabs = Tabs(context, LAPTOP)
+    tabs = Tabs(context)
     yield tabs
     tabs.close()
 
@@ -209,13 +202,6 @@ def resting(opened: LabPage, lasting: Tabs, allowed_errors: list[str]) -> Iterat
     opened.until(lambda: "Running" not in opened.status())
     yield opened
     lasting.complain(allowed_errors)
-
-
-@pytest.fixture
-def freely(lab: SideBar) -> Iterator[None]:
-    """Let the shared page paint at the full frame rate, as outside tests."""
-    with lab.painting_freely():
-        yield
 
 
 @pytest.fixture

@@ -185,16 +185,6 @@ class SideBar:
         self.page.wait_for_function(f"{scheme} != '{before}'")
         self.transitions()
 
-    @contextmanager
-    def painting_freely(self) -> Iterator[None]:
-        """Let the page paint at the full frame rate within the block, as outside tests."""
-        every = self.page.evaluate("window.paintEvery")
-        self.page.evaluate("window.paintEvery = 0")
-        try:
-            yield
-        finally:
-            self.page.evaluate("(every) => { window.paintEvery = every; }", every)
-
     def key(self, key: str) -> None:
         """Press a key without a focused element."""
         self.page.evaluate("document.activeElement?.blur?.()")

@@ -30,6 +30,15 @@ def opened(lasting, server):
     return CurvePage(lasting(), server)
 
 
+@pytest.fixture
+def freely(lab):
+    """Let the page paint at the full frame rate, as outside tests."""
+    every = lab.page.evaluate("window.paintEvery")
+    lab.page.evaluate("window.paintEvery = 0")
+    yield
+    lab.page.evaluate(f"window.paintEvery = {every}")
+
+
 def npz(**arrays):
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)

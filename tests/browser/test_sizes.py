@@ -146,8 +146,8 @@ def test_a_phone_shows_every_tab(at):
     page.get_by_role("dialog").wait_for(state="detached")
 
 
-@pytest.mark.parametrize("viewport", [PHONE], indirect=True)
 def test_a_page_opened_on_a_phone_has_picture_and_controls_from_the_start(page, server):
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
     lab = LabPage(page, server)
     bar = page.get_by_role("toolbar")
     bar.get_by_role("button", name="Pause", exact=True).click()
