@@ -22,8 +22,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # L-curves take a quarter of the time with two other processes running.
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
+import numpy as np
+
 from compute.cli import settings
 from compute.devices.backends import BACKENDS, Backend
+from compute.devices.webgpu import SOFTWARE
 from compute.export.jobs import JOBS
 from compute.lab.lab import Lab
 from compute.lab.plugins import VARIABLE
@@ -73,7 +76,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the slowest files first."""
+    """Run the slowest files first, without backends in number types that they do not have."""
+    items[:] = filter(in_its_types, items)
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
@@ -99,10 +103,19 @@ def backend_cases() -> list[Any]:
     return [pytest.param(b, id=b.name, marks=[pytest.mark.gpu] if b.device == "cuda" else []) for b in BACKENDS]
 
 
+def in_its_types(item: pytest.Item) -> bool:
+    """Return whether the backend of a test computes in the test's parameter `dtype`, if it has both."""
+    values = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    backend, dtype = values.get("any_backend"), values.get("dtype")
+    return backend is None or dtype is None or np.dtype(dtype).kind != "f" or np.dtype(dtype).name in backend.dtypes
+
+
 @pytest.fixture(params=backend_cases())
-def any_backend(request: pytest.FixtureRequest) -> Backend:
-    """Each backend in turn; a missing one is skipped with its reason."""
+def any_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """Each backend in turn, WebGPU also on a software adapter; a missing one is skipped with its reason."""
     backend: Backend = request.param
+    if backend.missing and backend.device == "webgpu":
+        monkeypatch.setenv(SOFTWARE, "software")
     if backend.missing:
         pytest.skip(f"{backend.name}: {backend.missing}")
     return backend

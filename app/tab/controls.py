@@ -18,10 +18,10 @@ import panel_material_ui as pmui
 from app.page.theme import html_pane
 from app.page.widgets import FULL, ValueWidgets, Widget, icon
 from app.tab.session import Session
-from compute.devices.backends import Backend, preferred
+from compute.devices.backends import Backend, backend, preferred
 from compute.devices.gpu_devices import cuda_count
 from compute.export.scene import Style
-from compute.lab.lab import variants
+from compute.lab.lab import values_on, variants
 
 
 @dataclass(frozen=True)
@@ -270,18 +270,29 @@ class ComputeControls(ValueWidgets):
         device = self.choice("device_index", devices, visible=len(devices) > 1)
         notes = [absentees(absent)] if absent else []
         self.items: list[Any] = [self.backend, *notes, *([self.kernel] if self.kernel else []), device]
+        self.dtype = self.choice("dtype") if session.lab.NUMBER_TYPE == "dtype" and "dtype" in session.values else None
+        self._offer_dtypes()
 
     def _kernels(self) -> dict[str, str]:
         """Return the kernels of the current backend by label; the first is the default, with "" as its value."""
         names = variants(self.session.lab, self.session.values["backend"])
         return {self._words(name): "" if name == names[0] else name for name in names}
 
-    def _use(self, backend: str) -> None:
-        """Switch to another backend with its default kernel, and update the list of kernels."""
-        if backend != self.session.values["backend"]:
+    def _use(self, name: str) -> None:
+        """Switch to another backend with its default kernel, and update the lists of kernels and number types."""
+        if name != self.session.values["backend"]:
             default = {} if self.kernel is None else {"variant": ""}
-            self.session.change(backend=backend, **default)
-            self._list_kernels()
+            changed = default | values_on(self.session.lab, name, self.session.values)
+            self.session.change(**changed)
+            self.show_values(changed)
+
+    def _offer_dtypes(self) -> None:
+        """Disable the number types that the current backend does not have, and name it as the reason."""
+        if self.dtype is not None:
+            chosen = backend(self.session.values["backend"])
+            absent = [name for name in self.parameter("dtype").objects if name not in chosen.dtypes]
+            self.dtype.disabled_options = absent
+            self.dtype.helper_text = f"{chosen.label} has no {' and no '.join(absent)}" if absent else ""
 
     def _list_kernels(self) -> None:
         if self.kernel is not None:
@@ -299,6 +310,7 @@ class ComputeControls(ValueWidgets):
         if "backend" in values or "variant" in values:
             self.backend.value = self.session.values["backend"]
             self._list_kernels()
+            self._offer_dtypes()
 
 
 def absentees(backends: Sequence[Backend]) -> pn.pane.HTML:

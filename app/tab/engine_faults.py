@@ -13,7 +13,7 @@ from app.tab.session_states import Broken, Failed, FellBack, Moving, Opening, Re
 from app.tab.shown_lab import ShownLab
 from compute.devices.devices import HOST
 from compute.engine import messages
-from compute.lab.lab import Lab, variants
+from compute.lab.lab import Lab, values_on
 
 if TYPE_CHECKING:
     from app.tab.session import Session
@@ -24,8 +24,7 @@ def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
     ready = [one.name for one in lab.backends() if one.kind == "cpu" and one.missing is None]
     usual = lab.param["backend"].default
     name = usual if usual in ready or not ready else ready[0]
-    known = "variant" not in values or values["variant"] in ("", *variants(lab, name))
-    return {"backend": name} | ({} if known else {"variant": ""})
+    return values_on(lab, name, values)
 
 
 class EngineFaults:

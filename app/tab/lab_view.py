@@ -23,7 +23,7 @@ from app.tab.stream import FirstDraw
 from app.upstream.document_changes import changed_together
 from compute.devices.backends import preferred
 from compute.lab.frames import Frame
-from compute.lab.lab import Lab
+from compute.lab.lab import Lab, values_on
 from compute.labs import LABS, labs, outside
 from compute.measure.timing import Timing
 from compute.own.code_files import CodeFile
@@ -206,4 +206,5 @@ def labs_with_tabs() -> tuple[tuple[type[Lab], ...], list[str]]:
 def first_values(lab: type[Lab], parts: Parts) -> dict[str, Any]:
     """Return the initial values of a tab: those of its parts, and the best available backend; others keep defaults."""
     own = parts.values() if callable(parts.values) else parts.values
-    return {"backend": preferred(lab.backends()).name, **own}
+    name = own.get("backend", preferred(lab.backends()).name)
+    return {**own, **values_on(lab, name, {**lab.param.values(), **own})}

@@ -13,16 +13,18 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from compute.cli.arguments import named
 from compute.devices.devices import HOST, Host, device_kind
 from compute.devices.gpu_devices import Cuda, NumbaCuda
+from compute.devices.webgpu import SOFTWARE, WebGpu
 
 if TYPE_CHECKING:
     from compute.devices.devices import Device
 
 CUDA_INSTALL = "pip install 'fieldlab[cuda13]'  # with a driver below 580: 'fieldlab[cuda12]'"
+WEBGPU_INSTALL = "pip install 'fieldlab[webgpu]'"
 
 
 class BackendUnavailable(RuntimeError):
@@ -33,9 +35,11 @@ class BackendUnavailable(RuntimeError):
 class Backend:
     """One way to write kernels.
 
-    name: file name of its kernels in every lab; device: "host" or "cuda"; device_class: the Device of its arrays;
-    needs: importable packages; label: its name on the screen; preference: of several ready backends, a new page uses
-    the one with the highest; serial: whether its kernels use one thread.
+    name: file name of its kernels in every lab; device: "host", "cuda" or "webgpu"; device_class: the Device of its
+    arrays; needs: importable packages; label: its name on the screen; preference: of several ready backends, a new page
+    uses the one with the highest; serial: whether its kernels use one thread; dtypes: the number types in which it
+    computes; installed_by: the command that installs its packages; display_file: its kernels in compute.display, ""
+    for those of its own name.
     """
 
     name: str
@@ -45,6 +49,9 @@ class Backend:
     label: str
     preference: int = field(default=0, kw_only=True)
     serial: bool = field(default=False, kw_only=True)
+    dtypes: tuple[str, ...] = field(default=("float32", "float64"), kw_only=True)
+    installed_by: str = field(default="", kw_only=True)
+    display_file: str = field(default="", kw_only=True)
 
     @property
     def kind(self) -> Literal["cpu", "gpu"]:
@@ -58,7 +65,7 @@ class Backend:
     @property
     def missing(self) -> str | None:
         """Why this backend cannot be used on this machine, as text; None if it can."""
-        return _why_missing(self)
+        return _why_missing(self, os.environ.get(SOFTWARE, ""))
 
     @property
     def simulated(self) -> str:
@@ -67,7 +74,7 @@ class Backend:
             return "Numba compiles nothing (NUMBA_DISABLE_JIT is set): its times are those of interpreted Python"
         if self.device == "cuda" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
             return "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM=1): its times mean nothing"
-        return ""
+        return self.device_class.simulated()
 
     @property
     def ready(self) -> bool:
@@ -77,7 +84,7 @@ class Backend:
     @property
     def install(self) -> str:
         """The command that installs the missing packages; empty if the backend is available."""
-        return CUDA_INSTALL if self.missing and self.device == "cuda" else ""
+        return self.installed_by if self.missing else ""
 
     def require(self) -> None:
         """Raise BackendUnavailable, with the reason and the install command, unless the backend can be used."""
@@ -102,16 +109,15 @@ class Backend:
         return import_module(f"{package}.{self.name}")
 
     def display(self) -> ModuleType:
-        """Return this backend's kernels of compute.display: CUDA C serves all arrays on a GPU."""
+        """Return this backend's kernels of compute.display: CUDA C serves the arrays of CuPy and of Numba."""
         self.require()
         simulated = "numba.cuda" in self.needs and self.simulated
-        name = self.name if self.kind == "cpu" else "simulated" if simulated else "gpu"
-        return import_module(f"compute.display.{name}")
+        return import_module(f"compute.display.{'simulated' if simulated else self.display_file or self.name}")
 
 
 @cache
-def _why_missing(backend: Backend) -> str | None:
-    """Check once per process: installing a package requires a restart anyway."""
+def _why_missing(backend: Backend, _software: str) -> str | None:
+    """Check once per process and setting: installing a package requires a restart anyway."""
     if backend.device == "cuda":  # set before CUDA starts: NVML and nvidia-smi number GPUs by their bus
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     absent = [name for name in backend.needs if not _installed(name)]
@@ -127,11 +133,14 @@ def _installed(name: str) -> bool:
         return False
 
 
+_CUDA: dict[str, Any] = {"installed_by": CUDA_INSTALL, "display_file": "gpu"}
+_WEBGPU: dict[str, Any] = {"installed_by": WEBGPU_INSTALL, "dtypes": ("float32",)}
 BACKENDS: tuple[Backend, ...] = (
     Backend("cpu_numpy", HOST, Host, (), "NumPy", preference=1, serial=True),
     Backend("cpu_numba", HOST, Host, ("numba",), "Numba", preference=2),
-    Backend("gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA", preference=3),
-    Backend("gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C", preference=4),
+    Backend("gpu_wgpu", "webgpu", WebGpu, ("wgpu",), "WebGPU", preference=3, **_WEBGPU),
+    Backend("gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA", preference=4, **_CUDA),
+    Backend("gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C", preference=5, **_CUDA),
 )
 REFERENCE = "cpu_numpy"  # the backend that every lab has, with which all others are compared
 BEST_FIRST = tuple(each.name for each in sorted(BACKENDS, key=lambda each: -each.preference))

@@ -76,6 +76,11 @@ class Device(ABC):
     def missing() -> str | None:
         """Return why no device of this class can be used on this machine; None if one can."""
 
+    @staticmethod
+    def simulated() -> str:
+        """Return why times on this device are meaningless; "" for valid times."""
+        return ""
+
     @abstractmethod
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
         """Return a C-contiguous array with undefined contents."""
@@ -110,8 +115,12 @@ class Device(ABC):
         """Return a new stopwatch for this device."""
 
     @abstractmethod
-    def free_bytes(self) -> int:
-        """Return the bytes that can be allocated now."""
+    def free_bytes(self) -> float:
+        """Return the bytes that can be allocated now; inf if the device does not report them."""
+
+    def has_room(self, nbytes: int) -> bool:
+        """Return whether `nbytes` bytes can be allocated, by trying it if the device does not report free memory."""
+        return nbytes <= self.free_bytes()
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Converts a field on a device into one byte per pixel, in NumPy: the reference.
 
-The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the second
-half prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve). Every other backend
-exports the same functions.
+The first part reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather, fill). The
+second part prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve). Every other
+backend exports the same functions.
 """
 
 from __future__ import annotations
@@ -101,6 +101,11 @@ def gather(source: NDArray[Any], out: NDArray[Any], num: int, den: int, y0: int,
     rows, from_rows = _meeting(out.shape[0], source.shape[0], num, den, y0)
     columns, from_columns = _meeting(out.shape[1], source.shape[1], num, den, x0)
     out[rows, columns] = source[from_rows, from_columns]
+
+
+def fill(out: NDArray[Any], value: float) -> None:
+    """Set all elements of out (ny, nx), float32, float64 or int32, to `value`."""
+    out[...] = value
 
 
 def _meeting(size: int, source: int, num: int, den: int, start: int) -> tuple[slice, slice]:

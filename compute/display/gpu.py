@@ -1,7 +1,7 @@
 """Converts a field on a GPU into one byte per pixel, in CUDA C: cpu_numpy.py's functions, for arrays of CuPy or Numba.
 
-The first half reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather); the second
-half prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
+The first part reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather, fill). The
+second part prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
 """
 
 from __future__ import annotations
@@ -101,6 +101,11 @@ def gather(source: Array, out: Array, num: int, den: int, y0: int, x0: int, fill
         *map(np.int32, numbers),
         source.dtype.type(fill),
     )
+
+
+def fill(out: Array, value: float) -> None:
+    """Set all elements of out (ny, nx), float32, float64 or int32, to `value`."""
+    gather(out, out, 1, 1, -out.shape[0], 0, value)  # reads outside the array only
 
 
 def _blocks(threads: int) -> int:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, ClassVar, Self
@@ -101,6 +102,20 @@ def variants(kind: type[Lab], name: str) -> tuple[str, ...]:
     return tuple(chosen.kernels(kind.PACKAGE).VARIANTS) if "variant" in kind.param else ("",)
 
 
+def values_on(kind: type[Lab], name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes that make `values` valid on the backend `name`.
+
+    These are the backend, its default kernel if it lacks the present one, and its first number type likewise.
+    """
+    changes: dict[str, Any] = {"backend": name}
+    if "variant" in values and values["variant"] not in ("", *variants(kind, name)):
+        changes["variant"] = ""
+    dtypes = backend(name).dtypes
+    if kind.NUMBER_TYPE and values.get(kind.NUMBER_TYPE, dtypes[0]) not in dtypes:
+        changes[kind.NUMBER_TYPE] = dtypes[0]
+    return changes
+
+
 class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     """Base of all labs. Bad values raise ValueError naming the parameter, the value and the bound."""
 
@@ -113,6 +128,7 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     ENDS: ClassVar[bool] = False  # whether advancing leads to `status.resting`
     HISTORY_NAMES: ClassVar[tuple[str, ...]]  # parameters and actions allowed in a history: those that keep the state
     HISTORY: ClassVar[HistoryRules] = HistoryRules()  # how files recreate its state
+    NUMBER_TYPE: ClassVar[str] = "dtype"  # parameter for the number type of its kernels; "" without one
     FIRST: ClassVar[str] = ""  # the one of those actions that makes a new state: only a history's first entry
     RESTORES: ClassVar[bool] = True  # whether a snapshot includes the whole displayed state, not only the progress
     GRIDS: ClassVar[int] = 4  # arrays of ny x nx cells that `predicted_bytes` counts
@@ -324,6 +340,9 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
 
     def _accept(self, values: dict[str, Any]) -> None:
         """Raise ValueError for values that are incompatible, or exceed the limits of this process."""
+        dtypes, dtype = backend(values["backend"]).dtypes, values.get(self.NUMBER_TYPE)
+        if dtype is not None and dtype not in dtypes:
+            raise ValueError(f"{self.NUMBER_TYPE} must be {' or '.join(dtypes)} for {values['backend']}, not {dtype!r}")
         self.validate(values)
         for name, size in self.SIZES.items():
             limits.require(name, size(values))
@@ -468,11 +487,10 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
         self.display = chosen.display()
 
     def _require_memory(self, needed: int, held: int = 0) -> None:
-        free = int((1 - RESERVE) * self.device.free_bytes()) + held
-        if needed > free:
-            raise OutOfMemory(
-                f"this needs {needed / 2**30:.2f} GiB on {self.device.name}, but {free / 2**30:.2f} GiB can be used"
-            )
+        free = (1 - RESERVE) * self.device.free_bytes() + held
+        if needed > free or not self.device.has_room(needed - held):
+            known = f"but {free / 2**30:.2f} GiB can be used" if isfinite(free) else "which cannot be allocated"
+            raise OutOfMemory(f"this needs {needed / 2**30:.2f} GiB on {self.device.name}, {known}")
 
     def _rebuild(self, *events: param.parameterized.Event) -> None:
         """Check changed structural parameters, then move or rebuild the state. On failure nothing changes."""

@@ -232,8 +232,10 @@ class StoryTeller(Feature):
 
     def _with_backend(self, tab: OpenLab, scene: Scene) -> Scene:
         """Return the scene with the best available backend, unless the scene names a backend."""
-        best = {"backend": preferred(tab.session.lab.backends()).name}
-        return structs.replace(scene, values=best | dict(scene.values))
+        lab = tab.session.lab
+        dtype = (lab.param.values() | dict(scene.values)).get(lab.NUMBER_TYPE)
+        known = [one for one in lab.backends() if dtype is None or dtype in one.dtypes]
+        return structs.replace(scene, values={"backend": preferred(known).name} | dict(scene.values))
 
     def _values_of(self, tab: OpenLab, scene: Scene) -> dict[str, Any]:
         """Return all values of the scene's state, with an unavailable backend replaced."""

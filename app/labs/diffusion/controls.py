@@ -195,7 +195,7 @@ class DiffusionControls(Controls):
         )  # fmt: skip
         size.param.watch(lambda event: self._resize(event.new), "value")
         self.size = size
-        return column(*self.compute.items, *self._together(cuda_count()), size, self.choice("dtype"))
+        return column(*self.compute.items, *self._together(cuda_count()), size, self.compute.dtype)
 
     def _together(self, found: int) -> list[Any]:
         """Return the drop-down for the number of GPUs that share the grid; empty with fewer than two GPUs."""

@@ -326,7 +326,7 @@ class LCurveControls(Controls):
         groups = {
             "Problem": self.problem.panel,
             "Choice of λ": self.lambda_choice.panel,
-            "Compute": column(*self.compute.items, self.choice("dtype"), self.switch("reorthogonalise")),
+            "Compute": column(*self.compute.items, self.compute.dtype, self.switch("reorthogonalise")),
         }
         self.panel = column(growth.panel, accordion(groups, opened=(0, 1)))
         lab_view.picked.subscribe(self.lambda_choice.show_picked)

@@ -201,7 +201,8 @@ class PlainControls(Controls):
         groups: dict[str, list[Any]] = {"Field": [], "Physics": [], "Compute": self.compute.items, "Display": []}
         for name in session.values:
             if name not in MACHINE:
-                groups[self._group(name)].append(self._widget(name))
+                dtype = self.compute.dtype if name == "dtype" else None
+                groups[self._group(name)].append(dtype or self._widget(name))
         filled = {title: column(*items) for title, items in groups.items() if items}
         self.panel = column(transport.panel, accordion(filled, opened=(0, 1)))
 

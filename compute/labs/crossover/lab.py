@@ -78,6 +78,7 @@ class Crossover(Lab):
     PACKAGE = "compute.labs.crossover"
     ENDS: ClassVar[bool] = True
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
+    NUMBER_TYPE: ClassVar[str] = ""  # dtype is that of the ways, each with a backend of its own
     RESTORES: ClassVar[bool] = True
     HISTORY: ClassVar[HistoryRules] = SweepHistoryRules()
     SIZES = MappingProxyType({"call_seconds": lambda values: ceil(values["longest"])})  # of the longest call

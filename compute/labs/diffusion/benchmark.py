@@ -20,7 +20,7 @@ from compute.devices.backends import Backend, backend
 from compute.devices.devices import Device
 from compute.devices.gpu_devices import Cuda
 from compute.labs.diffusion import cpu_numba, cpu_numpy, gpu_cupy, scaling
-from compute.labs.diffusion.scheme import EDGES
+from compute.labs.diffusion.scheme import EDGES, launches
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results
 from compute.measure.rates import Rate
@@ -52,7 +52,7 @@ def passes_a_step(name: str, variant: str, dtype: str, steps: int) -> float:
     if backend(name).kind == "cpu":  # Numba, as NumPy has no such variant
         return len(cpu_numba.passes(steps)) / steps
     sizes = tuple(tiling.steps for tiling in gpu_cupy.TILINGS[dtype])
-    return len(gpu_cupy.launches(steps, (*sizes, 1))) / steps
+    return len(launches(steps, (*sizes, 1))) / steps
 
 
 RATE = Rate(

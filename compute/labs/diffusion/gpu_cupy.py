@@ -18,7 +18,7 @@ import numpy as np
 
 from compute.devices.cuda_source import compile_cuda
 from compute.devices.devices import Array, Device
-from compute.labs.diffusion.scheme import edge_code
+from compute.labs.diffusion.scheme import edge_code, launches
 
 STEPS_SOURCE = Path(__file__).with_name("gpu_steps.cu")
 REAL = {"float32": "float", "float64": "double"}
@@ -134,23 +134,6 @@ def _measure(device: Device, u: Array, out: Array, tiling: Tiling, repeat: int) 
                     u, out = out, u
             seconds.append(watch.seconds())
     return float(np.median(seconds[1:]))
-
-
-def launches(steps: int, sizes: tuple[int, ...]) -> list[int]:
-    """Cut `steps` >= 1 into few launches, an odd number, of `sizes` (descending to 1, each a sum of two smaller ones).
-
-    The number is odd because launches alternate between two arrays and the last one must write to the second.
-    """
-    plan = []
-    for size in sizes:
-        plan += [size] * (steps // size)
-        steps %= size
-    if len(plan) % 2 == 0:
-        split = min(size for size in plan if size > 1)
-        larger = next(size for size in sizes if size < split and split - size in sizes)
-        plan.remove(split)
-        plan += [larger, split - larger]
-    return sorted(plan, reverse=True)
 
 
 @cache

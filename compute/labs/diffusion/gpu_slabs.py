@@ -32,9 +32,9 @@ import numpy as np
 from compute.devices.cuda_source import compile_cuda
 from compute.devices.devices import Array
 from compute.labs.diffusion import gpu_cupy
-from compute.labs.diffusion.gpu_cupy import TILINGS, WARP, Tiling, launches, multiprocessors, tilings
+from compute.labs.diffusion.gpu_cupy import TILINGS, WARP, Tiling, multiprocessors, tilings
 from compute.labs.diffusion.gpu_slab_device import SlabArray
-from compute.labs.diffusion.scheme import PERIODIC, edge_code
+from compute.labs.diffusion.scheme import PERIODIC, edge_code, launches
 from compute.labs.diffusion.slabs import Launch, SlabLayout, SlabWork, plan
 
 SOURCE = Path(__file__).with_suffix(".cu")

@@ -105,3 +105,20 @@ class ExactMode:
     def copy(self) -> ExactMode:
         """Return an independent copy."""
         return replace(self)
+
+
+def launches(steps: int, sizes: tuple[int, ...]) -> list[int]:
+    """Cut `steps` >= 1 into few launches, an odd number, of `sizes` (descending to 1, each a sum of two smaller ones).
+
+    The number is odd because launches alternate between two arrays and the last one must write to the second.
+    """
+    plan = []
+    for size in sizes:
+        plan += [size] * (steps // size)
+        steps %= size
+    if len(plan) % 2 == 0:
+        split = min(size for size in plan if size > 1)
+        larger = next(size for size in sizes if size < split and split - size in sizes)
+        plan.remove(split)
+        plan += [larger, split - larger]
+    return sorted(plan, reverse=True)

@@ -114,10 +114,9 @@ class Painting:
             self.state, self._key = PixelArrays.allocate(self._device, *task.key), task.key
 
     def _clear(self, count: int) -> None:
-        """Set all counts to `count`, all smooth counts to NaN, on the device: gather from outside the picture."""
-        ny = self.state.count.shape[0]
-        for array, fill in ((self.state.count, count), (self.state.smooth, np.nan)):
-            self._raster.gather(array, array, 1, 1, -ny, 0, fill)
+        """Set all counts to `count`, all smooth counts to NaN, on the device."""
+        self._raster.fill(self.state.count, count)
+        self._raster.fill(self.state.smooth, np.nan)
 
     def _take_over(self, shared: Overlap) -> None:
         """Move the pixels that both views contain to their positions in the new view."""

@@ -72,7 +72,7 @@ class Supersampler:
             self._sums, self.smooth = (self._device.allocate(shape, np.float32) for _ in range(2))
             self._hits = self._device.allocate(shape, np.int32)
         for array in (self._sums, self._hits):
-            self._raster.gather(array, array, 1, 1, -shape[0], 0, 0)  # reads outside the array only: fills it with 0
+            self._raster.fill(array, 0)
 
 
 def moved(place: Place, sample: int) -> Place:

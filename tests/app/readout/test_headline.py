@@ -105,9 +105,7 @@ def test_a_way_that_was_chosen_by_name_is_compared_with_the_same_method_only():
     assert said(Fastest(cpu=chosen), figures=figures).startswith("400×")
     words = said(Fastest(cpu=standing(Variant("cpu_numba", "one-step"), 4e-4, kernel="one-step")), figures=figures)
     assert "over this computer" not in words
-    assert (
-        "GPU Q, recorded with several steps a pass, here one step a pass: 262 billion cells/s." in words
-    )
+    assert "GPU Q, recorded with several steps a pass, here one step a pass: 262 billion cells/s." in words
     other = made(Fastest(cpu=chosen), {"ny": 600}, figures)
     assert "×</b>" not in other.number
     why = "its CPU was recorded with one step a pass only, the GPU with several steps a pass"

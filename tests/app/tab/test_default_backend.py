@@ -26,7 +26,7 @@ from compute.labs.diffusion import Diffusion
 from compute.measure.verdict import Variant, pairing
 
 ALL = [b.name for b in BACKENDS]
-CPU, GPU = ["cpu_numpy", "cpu_numba"], ["gpu_numba", "gpu_cupy"]
+CPU, GPU = ["cpu_numpy", "cpu_numba"], ["gpu_wgpu", "gpu_numba", "gpu_cupy"]
 
 
 class Ready(Cuda):
@@ -55,7 +55,10 @@ def session(kind, **values):
 
 @pytest.mark.parametrize(
     ("names", "best"),
-    [(ALL, "gpu_cupy"), ([*CPU, "gpu_numba"], "gpu_numba"), (CPU, "cpu_numba"), (["cpu_numpy"], "cpu_numpy")],
+    [
+        (ALL, "gpu_cupy"), ([*CPU, "gpu_numba"], "gpu_numba"), ([*CPU, "gpu_wgpu"], "gpu_wgpu"), (CPU, "cpu_numba"),
+        (["cpu_numpy"], "cpu_numpy"),
+    ],
 )
 def test_the_best_that_is_ready_is_taken(ready, names, best):
     ready(names)
@@ -73,7 +76,7 @@ def test_readiness_is_asked_of_the_device():
 
 
 def test_a_simulated_gpu_is_none(ready, monkeypatch):
-    ready(ALL)
+    ready([*CPU, "gpu_numba", "gpu_cupy"])
     monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "1")
     assert preferred().name == "cpu_numba"
 
@@ -85,6 +88,18 @@ def test_every_lab_s_page_opens_on_it(ready, kind, names, best, engine):
     opened = session(kind)
     assert (opened.values["backend"], opened.engine) == (best, engine)
     assert kind.param["backend"].default == "cpu_numba"  # in a notebook, or in a file that names no backend
+
+
+def test_a_page_on_webgpu_opens_and_moves_in_a_number_type_that_it_has(ready):
+    ready([*CPU, "gpu_wgpu"])
+    opened = session(Diffusion, backend="cpu_numba", dtype="float64")
+    controls = ComputeControls(opened)
+    assert controls.dtype.disabled_options == []
+    controls.backend.value = "gpu_wgpu"
+    assert (opened.values["backend"], opened.values["dtype"]) == ("gpu_wgpu", "float32")
+    assert (controls.dtype.disabled_options, controls.dtype.helper_text) == (["float64"], "WebGPU has no float64")
+    controls.backend.value = "cpu_numba"
+    assert (controls.dtype.disabled_options, controls.dtype.helper_text) == ([], "")
 
 
 def test_the_page_says_with_what_it_opens(ready):

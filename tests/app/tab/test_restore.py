@@ -143,7 +143,7 @@ def test_a_lab_without_a_grid_has_no_such_work(monkeypatch):
 
 @pytest.fixture
 def no_cupy(monkeypatch):
-    monkeypatch.setattr(backends, "_why_missing", lambda one: "it is not here" if one.name == "gpu_cupy" else None)
+    monkeypatch.setattr(backends, "_why_missing", lambda one, *_: "it is not here" if one.name == "gpu_cupy" else None)
 
 
 def changed(step, **values):

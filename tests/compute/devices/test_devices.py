@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from compute.devices import devices, gpu_devices
-from compute.devices.backends import BACKENDS, Backend, BackendUnavailable, backend
+from compute.devices.backends import BACKENDS, CUDA_INSTALL, Backend, BackendUnavailable, backend
 from compute.devices.devices import Host
 from compute.devices.gpu_devices import Cuda, NumbaCuda
 
@@ -40,7 +40,7 @@ def test_a_device_describes_itself(any_backend):
     device = any_backend.open_device()
     assert device.describe()["name"]
     assert device.free_bytes() > 2**20
-    assert device.kind == ("gpu" if any_backend.device == "cuda" else "cpu")
+    assert device.kind == ("cpu" if any_backend.device == "host" else "gpu")
 
 
 def test_an_unknown_device_number_is_refused(any_backend):
@@ -50,7 +50,7 @@ def test_an_unknown_device_number_is_refused(any_backend):
 
 @pytest.mark.parametrize("package", ["surely_not_installed", "no.such.parent"])
 def test_a_package_that_is_not_installed_is_named(package):
-    absent = Backend("gpu_none", "cuda", Cuda, (package,), "None")
+    absent = Backend("gpu_none", "cuda", Cuda, (package,), "None", installed_by=CUDA_INSTALL)
     assert absent.missing == f"the package {package} is not installed"
     assert "fieldlab[cuda" in absent.install
     with pytest.raises(BackendUnavailable, match=rf"{package} is not installed.*pip install"):
@@ -100,7 +100,7 @@ def test_an_absent_numba_cuda_is_distinguished_from_an_absent_gpu(monkeypatch):
 
 
 def test_backends_are_found_by_name():
-    assert [b.name for b in BACKENDS] == ["cpu_numpy", "cpu_numba", "gpu_numba", "gpu_cupy"]
+    assert [b.name for b in BACKENDS] == ["cpu_numpy", "cpu_numba", "gpu_wgpu", "gpu_numba", "gpu_cupy"]
     assert backend("gpu_cupy").device == "cuda"
     with pytest.raises(ValueError, match=r"backend must be one of cpu_numpy.*not 'fortran'"):
         backend("fortran")
@@ -109,4 +109,4 @@ def test_backends_are_found_by_name():
 def test_every_missing_backend_has_a_reason_and_an_install_command():
     for each in BACKENDS:
         assert bool(each.missing) == bool(each.install)
-        assert each.device == "cuda" or not each.missing
+        assert each.kind == "gpu" or not each.missing

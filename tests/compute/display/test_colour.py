@@ -280,7 +280,11 @@ def test_every_backend_agrees_with_numpy(device, any_backend, shape):
     counts = np.empty(2048, np.int64)
     reference.histogram(values, counts, -10.0, 120.0)
     got = made(device, device.colour.histogram, values, np.int64, -10.0, 120.0, shape=(2048,))
-    np.testing.assert_array_equal(got, counts)
+    if "float64" in any_backend.dtypes:
+        np.testing.assert_array_equal(got, counts)
+    else:  # a value close to the edge of a bin may be counted in the next one
+        assert got.sum() == counts.sum()
+        assert np.abs(np.cumsum(got - counts)).max() <= 2
     table, levels = np.linspace(0, 1, 2049, dtype=np.float32) ** 2, np.empty(shape, np.uint8)
     reference.equalise(values, levels, -10.0, 120.0, table)
     got = made(device, device.colour.equalise, values, np.uint8, -10.0, 120.0, table).astype(int)

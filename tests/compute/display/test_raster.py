@@ -36,10 +36,10 @@ def test_survey_equals_numpy(device, camera, dtype, shape):
 
 
 def test_survey_ignores_cells_that_are_not_finite(device, camera):
-    u = np.array([[np.nan, 2.0, np.inf], [-np.inf, -3.0, 0.5]])
+    u = np.array([[np.nan, 2.0, np.inf], [-np.inf, -3.0, 0.5]], np.float32)
     seen = camera.survey(device.upload(u))
     assert (seen.minimum, seen.maximum, seen.total, seen.nonfinite) == (-3.0, 2.0, -0.5, 3)
-    nothing = camera.survey(device.upload(np.full((2, 2), np.nan)))
+    nothing = camera.survey(device.upload(np.full((2, 2), np.nan, np.float32)))
     assert (nothing.minimum, nothing.maximum, nothing.total, nothing.nonfinite) == (np.inf, -np.inf, 0, 4)
     assert nothing.limits() == (0.0, 1.0)
 
@@ -94,7 +94,7 @@ def test_levels_equal_the_reference_on_random_values(device, kernels):
 
 def test_requests_of_a_batch_have_separate_buffers(device, kernels, camera):
     """Each copy is made at the end of the batch, after all kernels have been launched."""
-    first, second = (np.random.default_rng(seed).normal(size=(7, 9)) for seed in (1, 2))
+    first, second = (np.random.default_rng(seed).normal(size=(7, 9)).astype(np.float32) for seed in (1, 2))
     arrays = device.upload(first), device.upload(second)
     camera.start()
     with camera.batch():
@@ -148,7 +148,7 @@ def test_a_disc_covers_the_cells_whose_centres_are_inside(device, kernels):
 
 
 def test_the_view_limits_cost_and_extent(device, camera):
-    u = device.upload(np.random.default_rng(4).random((100, 200)))
+    u = device.upload(np.random.default_rng(4).random((100, 200), np.float32))
     whole = camera.raster(u, None, (50, 50), (0.0, 1.0), "u")
     assert (whole.levels.shape, whole.extent) == ((25, 50), (0.0, 0.0, 200.0, 100.0))
     part = camera.raster(u, (10.2, 20.7, 30.0, 40.0), (512, 512), (0.0, 1.0), "u")

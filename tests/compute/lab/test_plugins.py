@@ -148,7 +148,7 @@ def test_the_tab_has_sliders_for_parameters_and_shows_frames(wave):
     assert lab_view.labs_with_tabs() == (labs(), [])
     session = DirectSession(wave(**SMALL))
     stage, controls = PlainView(session, (900, 600)), PlainControls(session, None, Notices(Document()))
-    assert {"courant", "damping", "edges", "mode_p", "mode_q", "ny", "nx", "dtype"} <= set(controls._widgets)
+    assert {"courant", "damping", "edges", "mode_p", "mode_q", "ny", "nx"} <= set(controls._widgets)
     session.see()
     first = session.latest.rasters["displacement"].levels
     assert set(stage.pictures.plots) == {"displacement"}

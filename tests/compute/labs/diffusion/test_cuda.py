@@ -10,7 +10,7 @@ import pytest
 from compute.display import cpu_numpy as raster_reference
 from compute.display import gpu as raster
 from compute.labs.diffusion import cpu_numpy, gpu_cupy
-from compute.labs.diffusion.scheme import EDGES
+from compute.labs.diffusion.scheme import EDGES, launches
 from tests.cuda_on_cpu import upload
 
 DTYPES = ("float32", "float64")
@@ -97,7 +97,7 @@ def test_the_racing_kernel_depends_on_the_order_of_its_blocks(on_cpu):
 @pytest.mark.parametrize("sizes", [(8, 4, 2, 1), (12, 8, 4, 2, 1)])
 def test_launches_sum_to_the_steps_and_are_odd_in_number(sizes):
     for steps in range(1, 300):
-        plan = gpu_cupy.launches(steps, sizes)
+        plan = launches(steps, sizes)
         assert sum(plan) == steps
         assert len(plan) % 2 == 1
         assert set(plan) <= set(sizes)

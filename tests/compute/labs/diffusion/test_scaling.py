@@ -8,6 +8,7 @@ import pytest
 
 from compute.labs.diffusion import benchmark, cpu_numba, gpu_cupy, gpu_slabs, scaling
 from compute.labs.diffusion.benchmark import BENCHMARK
+from compute.labs.diffusion.scheme import launches
 from compute.measure.case import BenchPlan
 from compute.measure.records import check, recorded
 from compute.measure.report import as_record
@@ -72,7 +73,7 @@ def test_a_sample_consists_of_launches_of_most_steps(step_seconds):
     rules = BENCHMARK.rules
     steps = steps_for(step_seconds, at_once=rules.steps_at_once("gpu_cupy", "T-step"))
     for sizes in (gpu_slabs.SIZES, [tiling.steps for tiling in gpu_cupy.TILINGS["float64"]] + [1]):
-        assert set(gpu_cupy.launches(steps, tuple(sizes))) == {sizes[0]}
+        assert set(launches(steps, tuple(sizes))) == {sizes[0]}
     steps = steps_for(step_seconds, at_once=rules.steps_at_once("cpu_numba", "T-step"))
     assert set(cpu_numba.passes(steps)) == {cpu_numba.MOST_STEPS}
     assert rules.steps_at_once("cpu_numba", "one-step") == 1

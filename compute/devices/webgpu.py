@@ -1,0 +1,229 @@
+"""GPUs through WebGPU (wgpu-py): Metal, Vulkan or DirectX 12 with a single interface. Arithmetic in float32 only.
+
+All labs of a process share one connection per GPU, so that their kernels are compiled once. wgpu is imported when a
+device is opened or queried, never at import of this file.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from compute.devices.devices import Array, Device, Stopwatch
+from compute.devices.webgpu_passes import REQUIRED, WORD, Gpu, Storage, TimestampStopwatch, WallStopwatch, WgpuArray
+from compute.devices.wgsl import copy_words
+
+INTERFACES = ("Vulkan", "Metal", "DX12")  # not OpenGL, whose compute shaders lack what the kernels use
+STORED = ("float32", "int32", "uint32", "uint8", "float64", "int64")  # the last two as pairs of words
+SOFTWARE = "FIELDLAB_WEBGPU"  # environment variable; "software" allows an adapter that runs on the CPU
+PIECE = 2**26  # bytes written at once: wgpu copies each piece before the transfer
+ROOM_PIECE = 2**27  # bytes of a buffer that tests for free memory
+PROBE_BYTES = 2**24  # of the copy that checks the timestamps
+LONGEST_PROBE = 1.5, 1e-3  # a timestamp may exceed the host's time by this factor and these seconds
+
+
+class WebGpu(Device):
+    """GPU `index` of those that WebGPU lists, without software adapters; 0 is the one that the system prefers."""
+
+    kind = "gpu"
+    copies_at_once = False
+
+    def __init__(self, index: int = 0) -> None:
+        if not 0 <= index < self.count():
+            raise ValueError(f"device_index must be from 0 to {self.count() - 1}, not {index}")
+        super().__init__(index)
+        self.name = f"webgpu:{index}"
+        self.gpu = _shared(index)
+        self.lock = self.gpu.lock
+
+    @staticmethod
+    def count() -> int:
+        """Return the number of GPUs that WebGPU can use."""
+        return len(adapters()) if _import_error() is None else 0
+
+    @staticmethod
+    def missing() -> str | None:
+        """Return why WebGPU cannot compute on this machine; None if it can."""
+        if error := _import_error():
+            return f"wgpu cannot be imported ({error})"
+        usable = adapters()
+        if not usable:
+            software = [each.info["device"] for each in _all_adapters()]
+            found = f"only the software adapter {software[0]}" if software else "no GPU or driver"
+            return f"wgpu is installed but WebGPU finds {found}"
+        lacking = [name for name in REQUIRED if name not in usable[0].features]
+        return f"{usable[0].info['device']} lacks {', '.join(lacking)} of WebGPU" if lacking else None
+
+    @staticmethod
+    def simulated() -> str:
+        """Return why times are meaningless: the adapter is software; "" on a GPU."""
+        if os.environ.get(SOFTWARE) != "software" or _import_error() or not adapters():
+            return ""
+        info = adapters()[0].info
+        return f"WebGPU runs on the CPU ({info['device']}): its times mean nothing" if _is_software(info) else ""
+
+    def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
+        """Return an array, which WebGPU fills with zeros. TypeError for a dtype that no kernel can read."""
+        kind = np.dtype(dtype)
+        if kind.name not in STORED:
+            raise TypeError(f"dtype must be one of {', '.join(STORED)} for WebGPU, not {kind.name}")
+        with self.lock:
+            return WgpuArray(self.gpu.storage(math.prod(shape) * kind.itemsize), tuple(shape), kind)
+
+    def write(self, host: NDArray[Any], array: Array) -> None:
+        """Copy from host to device; the host array may be changed afterwards."""
+        words = np.ascontiguousarray(host, array.dtype).reshape(-1).view(np.uint8)
+        if words.size % WORD:
+            words = np.concatenate([words, np.zeros(-words.size % WORD, np.uint8)])
+        first = array.offset * array.dtype.itemsize
+        with self.lock:
+            self.gpu.submit()
+            for start in range(0, words.size, PIECE):
+                piece = words[start : start + PIECE]
+                self.gpu.device.queue.write_buffer(array.storage.buffer, first + start, piece)
+
+    def download(self, array: Array) -> NDArray[Any]:
+        """Copy from device to host; blocks."""
+        return self.fetch(array)()
+
+    def fetch_all(self, arrays: Sequence[Array]) -> Callable[[], Sequence[NDArray[Any]]]:
+        """Queue copies into a mappable buffer; further work can be launched before they are waited for."""
+        *starts, total = accumulate((-(-each.nbytes // WORD) * WORD for each in arrays), initial=0)
+        room = max(WORD, 1 << max(total - 1, 0).bit_length())
+        with self.lock:
+            free = self.gpu.landings[room]
+            usage = self.gpu.usage
+            landing = free.pop() if free else self.gpu.buffer(room, usage.COPY_DST | usage.MAP_READ)
+            for start, each in zip(starts, arrays, strict=True):
+                self.gpu.copy(each, landing, start)
+            self.gpu.submit()
+            mapped = landing.map_async("READ_NOSYNC")
+
+        def wait() -> list[NDArray[Any]]:
+            """Wait for the copies and return them."""
+            with self.lock:
+                mapped.sync_wait()
+                copied = np.frombuffer(landing.read_mapped(copy=True), np.uint8)
+                landing.unmap()
+                free.append(landing)
+            return [
+                copied[start : start + each.nbytes].view(each.dtype).reshape(each.shape)
+                for start, each in zip(starts, arrays, strict=True)
+            ]
+
+        return wait
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        self.gpu.wait()
+
+    def stopwatch(self) -> Stopwatch:
+        """Return a stopwatch of timestamps, or of wall time if this GPU's timestamps are implausible."""
+        return TimestampStopwatch(self.gpu) if self.clock == "timestamps" else WallStopwatch(self.gpu)
+
+    @property
+    def clock(self) -> str:
+        """The clock of its stopwatches: "timestamps" or "wall time"."""
+        return _clock(self.gpu)
+
+    def free_bytes(self) -> float:
+        """Return inf: WebGPU does not report free memory."""
+        return math.inf
+
+    def has_room(self, nbytes: int) -> bool:
+        """Allocate `nbytes` bytes, release them, and return whether that was possible."""
+        pieces = [min(ROOM_PIECE, nbytes - start) for start in range(0, nbytes, ROOM_PIECE)]
+        found: list[Storage] = []
+        try:
+            found.extend(self.gpu.storage(min(piece, self.gpu.largest)) for piece in pieces)
+        except MemoryError:
+            return False
+        finally:
+            found.clear()
+            self.gpu.submit()
+        return True
+
+    def describe(self) -> dict[str, Any]:
+        """Return name, driver, interface and clock; WebGPU reports neither memory nor multiprocessors."""
+        info = self.gpu.adapter.info
+        return {
+            "name": info["device"],
+            "driver": info["description"],
+            "interface": f"WebGPU on {info['backend_type']}",
+            "clock": self.clock,
+        }
+
+    def close(self) -> None:
+        """Destroy the buffers that no array uses any more."""
+        with self.lock:
+            for landings in self.gpu.landings.values():
+                for each in landings:
+                    each.destroy()
+            self.gpu.landings.clear()
+            self.gpu.submit()
+
+
+@cache
+def _import_error() -> str | None:
+    try:
+        import wgpu.backends.wgpu_native  # noqa: F401
+    except (ImportError, OSError) as error:  # OSError: the native library does not fit this system
+        return str(error)
+    return None
+
+
+@cache
+def _all_adapters() -> tuple[Any, ...]:
+    """Return the adapters of this machine, the preferred one first, each once."""
+    import wgpu
+    from wgpu.backends.wgpu_native import extras
+
+    extras.set_instance_extras(backends=INTERFACES)
+    try:
+        first = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+    except RuntimeError:  # wgpu raises it if there is no adapter at all
+        return ()
+    found = [first]
+    for each in wgpu.gpu.enumerate_adapters_sync():
+        if all(_identity(each) != _identity(one) for one in found):
+            found.append(each)
+    return tuple(found)
+
+
+def _identity(adapter: Any) -> tuple[str, str]:
+    return adapter.info["device"], adapter.info["backend_type"]
+
+
+def _is_software(info: Any) -> bool:
+    return bool(info["adapter_type"] == "CPU")
+
+
+def adapters() -> tuple[Any, ...]:
+    """Return the adapters to compute on: GPUs, or with FIELDLAB_WEBGPU=software those that run on the CPU."""
+    software = os.environ.get(SOFTWARE) == "software"
+    return tuple(each for each in _all_adapters() if _is_software(each.info) == software)
+
+
+@cache
+def _shared(index: int) -> Gpu:
+    return Gpu(adapters()[index])
+
+
+@cache
+def _clock(gpu: Gpu) -> str:
+    """Return "timestamps" if those around a copy are positive and not longer than the host's time, else "wall time"."""
+    if gpu.tick is None:
+        return "wall time"
+    source, target = gpu.storage(PROBE_BYTES), gpu.storage(PROBE_BYTES)
+    copy_words(gpu, source, target, PROBE_BYTES // WORD)  # compiles
+    with WallStopwatch(gpu) as wall, TimestampStopwatch(gpu) as watch:
+        copy_words(gpu, source, target, PROBE_BYTES // WORD)
+    factor, seconds = LONGEST_PROBE
+    return "timestamps" if 0 < watch.seconds() <= factor * wall.seconds() + seconds else "wall time"

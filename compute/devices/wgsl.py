@@ -1,0 +1,139 @@
+"""Compiles the .wgsl file next to a caller to kernels for a GPU of WebGPU.
+
+A kernel of such a file has the file's bindings, arrays in their order, and the numbers of its `struct Numbers`, whose
+last member is always `zero: u32`, 0 at run time. A compiler must not assume this 0, which keeps roundings exact:
+`exact(x)` and `kept(x)` return x through an exclusive or with it, so that a product is not fused with a following sum
+and a difference is not rearranged. WGSL allows both otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from compute.devices.builds import building
+from compute.devices.webgpu_passes import Gpu, Storage, WgpuArray
+
+MOST_GROUPS = 65535  # of one dimension
+BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")
+NUMBERS = re.compile(r"struct Numbers \{([^}]*)\}")
+LOOP = re.compile(r"/\*unroll\*/\s*for \(var (\w+) = 0; \1 < (\d+); \1\+\+\) \{")
+
+
+class WgslError(RuntimeError):
+    """A .wgsl file was refused; the message contains the compiler's log."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A .wgsl file with the values of its upper-case names.
+
+    exact: which roundings are kept: 0 none (fused and rearranged at will), 1 products, 2 also differences.
+    """
+
+    path: Path
+    defines: tuple[tuple[str, int | float | str], ...] = ()
+    exact: int = 1
+
+    @property
+    def text(self) -> str:
+        """The text that is compiled."""
+        text = self.path.read_text(encoding="utf-8")
+        for name, value in self.defines:
+            text = re.sub(rf"\b{name}\b", str(value), text)
+        for name, level in (("exact", 1), ("kept", 2)):
+            body = "bitcast<f32>(bitcast<u32>(x) ^ p.zero)" if self.exact >= level else "x"
+            text += f"\nfn {name}(x: f32) -> f32 {{ return {body}; }}\n"
+        return unroll(text)
+
+
+def unroll(text: str) -> str:
+    """Write out the loops marked /*unroll*/, with their counter as a number.
+
+    Drivers do not unroll the loops that wgpu generates, and arrays with a variable index leave the registers.
+    """
+    while found := LOOP.search(text):
+        end, depth = found.end(), 1
+        while depth:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        body = text[found.end() : end - 1]
+        turns = (re.sub(rf"\b{found[1]}\b", str(k), body) for k in range(int(found[2])))
+        text = text[: found.start()] + "".join("{" + turn + "}" for turn in turns) + text[end:]
+    return text
+
+
+class Kernel:
+    """An entry point of a program, compiled for a GPU."""
+
+    def __init__(self, gpu: Gpu, program: Program, name: str) -> None:
+        import wgpu
+
+        text = program.text
+        self._gpu, self._name = gpu, f"{name} of {program.path.name}"
+        self._bindings = [kind for _, kind in sorted(BINDING.findall(text), key=lambda found: int(found[0]))]
+        found = NUMBERS.search(text)
+        self._count = found[1].count(":") if found else 0
+        kinds = {"read": "read-only-storage", "read_write": "storage"}
+        stage = wgpu.ShaderStage.COMPUTE
+        entries = [
+            {"binding": k, "visibility": stage, "buffer": {"type": kinds[kind]}}
+            for k, kind in enumerate(self._bindings)
+        ]
+        device = gpu.device
+        with building(f"{program.path.parent.name}.{program.path.name}"):
+            try:
+                self._layout = device.create_bind_group_layout(entries=entries)
+                layout = device.create_pipeline_layout(
+                    bind_group_layouts=[self._layout], immediate_size=4 * self._count
+                )
+                module = device.create_shader_module(code=text)
+                self._pipeline = device.create_compute_pipeline(
+                    layout=layout, compute={"module": module, "entry_point": name}
+                )
+            except wgpu.GPUError as error:
+                raise WgslError(f"{program.path.name} with {dict(program.defines)}, {name}:\n{error}") from error
+
+    def __call__(self, grid: Sequence[int], arrays: Sequence[Storage], *numbers: np.generic) -> None:
+        """Launch `grid` workgroups on the arrays, in the order of the bindings, with 32-bit numbers."""
+        if len(numbers) != max(self._count - 1, 0):
+            raise ValueError(f"{self._name} needs {self._count - 1} numbers, not {len(numbers)}")
+        padded = [*arrays, *map(self._gpu.padding, range(len(arrays), len(self._bindings)))]
+        packed = b"".join(each.tobytes() for each in (*numbers, np.uint32(0))) if self._count else b""
+        self._gpu.launch(self._pipeline, self._layout, grid, padded, packed)
+
+
+def kernel(gpu: Gpu, program: Program, name: str) -> Kernel:
+    """Return a kernel of `program`, compiled at its first use on this GPU. Raises WgslError with the log."""
+    key = program, name
+    if key not in gpu.kernels:
+        gpu.kernels[key] = Kernel(gpu, program, name)
+    found: Kernel = gpu.kernels[key]
+    return found
+
+
+def launch(program: Program, name: str, grid: Sequence[int], arrays: Sequence[WgpuArray], *numbers: np.generic) -> None:
+    """Launch a kernel of `program` on the GPU of its first array; the arrays must be whole buffers."""
+    if any(each.offset for each in arrays):
+        raise ValueError(f"{name} of {program.path.name} needs whole arrays, not parts")
+    kernel(arrays[0].gpu, program, name)(grid, [each.storage for each in arrays], *numbers)
+
+
+def folded(groups: int) -> tuple[int, int]:
+    """Return a grid of at least `groups` workgroups in two dimensions, each within WebGPU's limit.
+
+    In a kernel with workgroup_size(256): k = id.y * 65535 * 256 + id.x, with id the global invocation's.
+    """
+    return min(groups, MOST_GROUPS), -(-groups // MOST_GROUPS)
+
+
+def copy_words(gpu: Gpu, source: Storage, target: Storage, count: int) -> None:
+    """Copy `count` words by a kernel."""
+    kernel(gpu, _COPY, "copy")(folded(-(-count // 256)), [source, target], np.uint32(count))
+
+
+_COPY = Program(Path(__file__).with_name("webgpu_copy.wgsl"))
