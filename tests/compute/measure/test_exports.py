@@ -6,11 +6,10 @@ import copy
 import csv
 import io
 import json
-import subprocess
-import sys
 import threading
 from collections import defaultdict
 from itertools import pairwise
+from unittest.mock import Mock
 
 import numpy as np
 import pyperf
@@ -22,11 +21,12 @@ from compute.devices.backends import backend
 from compute.devices.gpu_devices import EventStopwatch
 from compute.measure import commands, exports, records
 from compute.measure.exports import Series
+from compute.measure.record_comparison import ComparedTime
 from compute.measure.statistics import SpeedUp, Spread, median_interval
 from compute.measure.timing import MOST_SPANS, Sample, Span, Timing, listening, note_span, take_sample
 
 QUICK = ["bench", "diffusion", "--sizes", "24", "--backends", "cpu_numpy,cpu_numba", "--budget", "0.1"]
-ABOUT = dict.fromkeys(("lab", "date", "command", "commit", "machine", "versions"), "")
+ABOUT = ("lab", "date", "command", "commit", "machine", "versions")
 
 
 @pytest.fixture(scope="module")
@@ -43,17 +43,11 @@ def saved(written):
     return records.load(written["save"])
 
 
-def run_pyperf(*arguments):
-    command = [sys.executable, "-m", "pyperf", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_every_file_has_the_same_numbers(written, saved):
     lines = list(csv.DictReader(io.StringIO(written["csv"].read_text())))
     benchmarks = pyperf.BenchmarkSuite.load(str(written["pyperf"])).get_benchmarks()
     assert len(saved["results"]) == len(lines) == len(benchmarks) == 6  # three ways, two dtypes
+    assert saved["conditions"]["samples"] == sum(result["n"] for result in saved["results"])
     for result, line, benchmark in zip(saved["results"], lines, benchmarks, strict=True):
         values = benchmark.get_values()
         q1, median, q3 = np.quantile(values, (0.25, 0.5, 0.75))
@@ -70,19 +64,6 @@ def test_every_file_has_the_same_numbers(written, saved):
         assert run.warmups == ((1, result["first_call"]),)
         assert run.get_metadata()["loops"] == result["steps_per_sample"]
         assert run.get_metadata()["cpu_model_name"] == saved["machine"]["cpu"]
-
-
-def test_pyperf_s_own_program_reads_and_compares(written, saved, tmp_path):
-    told = run_pyperf("stats", written["pyperf"])
-    assert "Number of benchmarks: 6" in told
-    assert "Number of warmup per run: 1" in told
-    ours = json.loads(written["pyperf"].read_text())
-    for name, factor in (("fast", 1.0), ("slow", 2.5)):
-        for benchmark in ours["benchmarks"]:  # values without the noise of this machine
-            benchmark["runs"][0]["values"] = [factor * value for value in (0.99e-3, 1e-3, 1e-3, 1.01e-3, 1e-3)]
-        (tmp_path / f"{name}.json").write_text(json.dumps(ours))
-    told = run_pyperf("compare_to", tmp_path / "fast.json", tmp_path / "slow.json")
-    assert told.count("2.50x slower") == len(saved["results"]) + 1  # and the geometric mean
 
 
 def rows(timeline):
@@ -123,17 +104,14 @@ def test_the_timeline_has_every_sample_and_its_kernels(written, saved):
     assert min(event["ts"] for event in found["samples"]) == 0
 
 
-def series(*samples):
-    return Series("case, way", "cuda:0", "step", samples)
-
-
 def test_parts_seen_late_are_put_before_the_next_and_deliveries_side_by_side():
     """Three kernels of 2 s; the host waited for them only at 10 s, so the first two ended earlier."""
     timing = Timing("gpu_cupy", "", 3, 1, 0.3, 6.0)
     late = tuple(Span("compute", 10.0, 2.0) for _ in range(3))
     launches = Span("launch", 1.1, 0.1), Span("launch", 1.3, 0.1)
     under_way = Span("delivery", 12.0, 2.0), Span("delivery", 13.0, 2.0), Span("delivery", 15.0, 2.0)
-    made = exports.trace_document([series(Sample(1.0, 10.0, timing, (*launches, *late, *under_way)))], ABOUT)
+    sample = Sample(1.0, 10.0, timing, (*launches, *late, *under_way))
+    made = exports.trace_document([Series("case, way", "cuda:0", "step", (sample,))], dict.fromkeys(ABOUT, ""))
     rows(made)
     kernels = [event for event in made["traceEvents"] if event.get("cat") == "compute"]
     assert [(event["ts"] / 1e6, event["dur"] / 1e6) for event in kernels] == [(3, 2), (5, 2), (7, 2)]
@@ -143,17 +121,9 @@ def test_parts_seen_late_are_put_before_the_next_and_deliveries_side_by_side():
     assert names == ["samples", "launch", "compute", "delivery", "delivery 2"]
 
 
-class Event:
-    def record(self):
-        pass
-
-    def synchronize(self):
-        pass
-
-
-def test_a_gpu_s_stopwatch_notes_its_launch_and_its_kernels_while_somebody_listens():
+def test_a_gpu_s_stopwatch_notes_its_launch_and_its_kernels_only_for_a_listener():
     def call():
-        watch = EventStopwatch((Event(), Event()), lambda *_: 4.0)
+        watch = EventStopwatch((Mock(), Mock()), lambda *_: 4.0)
         with watch:
             pass
         watch.seconds()  # called twice, recorded once
@@ -192,13 +162,6 @@ def test_parts_beyond_those_kept_are_counted():
     assert (len(heard.spans), heard.left_out) == (MOST_SPANS, 3)
 
 
-def older(saved, tmp_path, **changes):
-    out = copy.deepcopy(saved) | changes
-    path = tmp_path / "older.json"
-    path.write_text(json.dumps(out))
-    return out, path
-
-
 def planted(saved, factor):
     """Return the results with the first way's time multiplied, and one way that no longer exists."""
     first, *others = copy.deepcopy(saved["results"])
@@ -208,46 +171,37 @@ def planted(saved, factor):
 
 
 def test_an_older_record_is_compared_way_by_way(saved, tmp_path, capsys):
-    machine = saved["machine"] | {"cpu": "an older CPU"}
+    path = tmp_path / "older.json"
     results = planted(saved, 1e-3)
-    _, path = older(saved, tmp_path, results=results, machine=machine, parameters=saved["parameters"] | {"r": 0.1})
+    del results[1]["median_low"], results[1]["median_high"]  # older versions recorded no intervals
+    differing = {"machine": saved["machine"] | {"cpu": "an older CPU"}, "parameters": saved["parameters"] | {"r": 0.1}}
+    records.save(saved | differing | {"results": results}, path)
     assert main([*QUICK, "--compare", str(path), "--json"]) == OK
-    told = json.loads(capsys.readouterr().out)
-    first, *others = told["comparison"]["rows"]
-    result = told["results"][0]
+    made = json.loads(capsys.readouterr().out)
+    first, second, *others = made["comparison"]["rows"]
+    result = made["results"][0]
     assert (first["way"], first["quartiles_overlap"]) == ("cpu_numpy one-step", False)
     assert first["ratio"] == pytest.approx(result["median"] / results[0]["median"])
     now, then = (Spread(r["median"], 0, 0, 9, r["median_low"], r["median_high"]) for r in (result, results[0]))
     assert (first["low"], first["high"]) == pytest.approx((SpeedUp.of(now, then).low, SpeedUp.of(now, then).high))
     assert first["now"]["median"] == result["median"]
-    assert len(others) == 5
-    assert told["comparison"]["only_then"] == ["24 x 24  float32  zero-flux: cpu_numpy old"]
-    assert f"CPU then an older CPU, now {saved['machine']['cpu']}" in told["comparison"]["differences"]
-    assert "r then 0.1, now 0.2" in told["comparison"]["differences"]
+    assert second["ratio"] > 0
+    assert (second["low"], second["high"]) == (None, None)
+    assert len(others) == 4
+    assert made["comparison"]["only_then"] == ["24 x 24  float32  zero-flux: cpu_numpy old"]
+    assert f"CPU then an older CPU, now {saved['machine']['cpu']}" in made["comparison"]["differences"]
+    assert "r then 0.1, now 0.2" in made["comparison"]["differences"]
     assert main([*QUICK, "--compare", str(path)]) == OK
     printed = capsys.readouterr().out
     assert "slower" in printed
     assert "differs: CPU then an older CPU" in printed
 
 
-def test_quartiles_overlap_when_the_times_are_the_same(saved):
-    from compute.measure.record_comparison import ComparedTime
-
-    same = ComparedTime("", "", (1.0, 2.0, 3.0), (2.9, 3.5, 4.0))
-    assert same.overlap
-    assert not ComparedTime("", "", (1.0, 2.0, 3.0), (3.1, 3.5, 4.0)).overlap
-    assert not ComparedTime("", "", (3.1, 3.5, 4.0), (1.0, 2.0, 3.0)).overlap
-
-
-def test_an_older_record_without_intervals_is_compared_without_one(saved, tmp_path, capsys):
-    results = [
-        {name: value for name, value in result.items() if not name.startswith("median_")} for result in saved["results"]
-    ]
-    _, path = older(saved, tmp_path, results=results)
-    assert main([*QUICK, "--compare", str(path), "--json"]) == OK
-    first, *_ = json.loads(capsys.readouterr().out)["comparison"]["rows"]
-    assert first["ratio"] > 0
-    assert (first["low"], first["high"]) == (None, None)
+@pytest.mark.parametrize(
+    ("then", "overlap"), [((2.9, 3.5, 4.0), True), ((3.1, 3.5, 4.0), False), ((0.1, 0.5, 0.9), False)]
+)
+def test_quartiles_overlap_if_neither_time_is_clearly_shorter(then, overlap):
+    assert ComparedTime("", "", (1.0, 2.0, 3.0), then).overlap is overlap
 
 
 @pytest.mark.parametrize(
@@ -255,7 +209,8 @@ def test_an_older_record_without_intervals_is_compared_without_one(saved, tmp_pa
     [({"lab": "mandelbrot"}, "is of the lab mandelbrot, not of diffusion"), ({"schema": "other/1"}, "schema is")],
 )
 def test_what_cannot_be_compared_is_refused_before_anything_is_timed(saved, tmp_path, capsys, changes, says):
-    _, path = older(saved, tmp_path, **changes)
+    path = tmp_path / "older.json"
+    path.write_text(json.dumps(saved | changes))
     assert main([*QUICK, "--compare", str(path)]) == BAD_INPUT
     captured = capsys.readouterr()
     assert says in captured.err
@@ -273,7 +228,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_timed(saved, tmp_
         (["--py", "a.json"], "unrecognized arguments: --py"),
     ],
 )
-def test_bad_files_are_answered_in_words(capsys, tmp_path, monkeypatch, arguments, says):
+def test_bad_files_are_refused_before_anything_is_written(capsys, tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
     assert main([*QUICK, *arguments]) == BAD_INPUT
     assert says in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from compute.measure import kept_roofs, machine_roofs
 from compute.measure.kept_roofs import HOUR, WEEK, KeptRoofs
 from compute.process.tasks import Result, TaskProcess
+from tests.waiting import until
 
 RATES = {"host": {"copy": 2e10, "fma float32": 5e10, "waking": 1e-5}}
 
@@ -32,55 +34,43 @@ def times(monkeypatch, busy, idle):
     monkeypatch.setattr(kept_roofs, "_own", lambda: 0.0)
 
 
-def test_what_was_measured_is_found_again(monkeypatch):
-    times(monkeypatch, busy=0.0, idle=4.0)
+@pytest.mark.parametrize(("busy", "others", "kept"), [(0.0, 0.0, True), (1.0, 0.25, True), (3.0, 0.75, False)])
+def test_roofs_are_stored_with_the_share_of_others_unless_that_was_large(monkeypatch, busy, others, kept):
+    times(monkeypatch, busy, idle=4.0 - busy)
     made = kept_roofs.measured(lambda: RATES)
-    assert made.rates == RATES
+    assert (made.rates, made.others) == (RATES, others)
     found = kept_roofs.read()
-    assert found.rates == RATES
-    assert found.others == 0.0
-    assert abs(found.date - datetime.now(UTC)) < timedelta(minutes=5)
+    assert (found is not None) is kept_roofs.path().exists() is kept
+    if kept:
+        assert (found.rates, found.others) == (RATES, others)
+        assert abs(found.date - datetime.now(UTC)) < timedelta(minutes=5)
 
 
-def test_it_holds_a_week_and_an_hour_if_others_were_at_work():
+@pytest.mark.parametrize(("others", "lifetime"), [(0.02, WEEK), (0.5, HOUR), (0.51, None), (float("nan"), None)])
+def test_roofs_hold_a_week_and_an_hour_if_others_used_the_processors(others, lifetime):
     then = datetime(2026, 1, 1, tzinfo=UTC)
-    calm, beside, unknown = (KeptRoofs(RATES, then, others) for others in (0.02, 0.5, float("nan")))
-    crowded = KeptRoofs(RATES, then, 0.51)
-    assert calm.holds(then + WEEK)
-    assert not calm.holds(then + WEEK + timedelta(seconds=1))
-    assert beside.holds(then + HOUR)
-    assert not beside.holds(then + HOUR + timedelta(seconds=1))
-    assert not crowded.holds(then)
-    assert not unknown.holds(then)
-    assert not calm.holds(then - timedelta(seconds=1))
+    kept = KeptRoofs(RATES, then, others)
+    assert kept.holds(then) is (lifetime is not None)
+    assert not kept.holds(then - timedelta(seconds=1))
+    if lifetime:
+        assert kept.holds(then + lifetime)
+        assert not kept.holds(then + lifetime + timedelta(seconds=1))
 
 
-def test_what_others_had_of_the_processors_is_noted(monkeypatch):
-    times(monkeypatch, busy=1.0, idle=3.0)
-    assert kept_roofs.measured(lambda: RATES).others == 0.25
-    assert kept_roofs.read().others == 0.25
-
-
-def test_what_was_measured_beside_others_is_not_kept(monkeypatch):
-    times(monkeypatch, busy=3.0, idle=1.0)
-    assert kept_roofs.measured(lambda: RATES).others == 0.75
-    assert not kept_roofs.path().exists()
-
-
-def test_another_machine_measures_anew(monkeypatch):
+def test_another_machine_measures_again(monkeypatch):
     times(monkeypatch, busy=0.0, idle=4.0)
     kept_roofs.measured(lambda: RATES)
     monkeypatch.setattr(kept_roofs, "identity", lambda: {"machine": "another one"})
     assert kept_roofs.read() is None
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"of": {"machine": "this one"}}', json.dumps({"rates": 3})])
-def test_a_damaged_file_is_as_none(folder, text):
+@pytest.mark.parametrize("text", ["", "[]", '{"of": {"machine": "this one"}}', json.dumps({"rates": 3})])
+def test_a_damaged_file_is_ignored(folder, text):
     (folder / kept_roofs.FILE).write_text(text, encoding="utf-8")
     assert kept_roofs.read() is None
 
 
-def test_a_folder_that_cannot_be_written_is_told_and_does_no_harm(monkeypatch, caplog):
+def test_a_folder_that_cannot_be_written_is_logged_and_does_no_harm(monkeypatch, caplog):
     times(monkeypatch, busy=0.0, idle=4.0)
 
     def refuse(path):
@@ -91,27 +81,28 @@ def test_a_folder_that_cannot_be_written_is_told_and_does_no_harm(monkeypatch, c
     assert "are not kept: read-only" in caplog.text
 
 
-def test_a_server_measures_only_what_is_not_kept(monkeypatch):
-    asked = []
+def test_a_server_measures_only_what_is_not_stored(monkeypatch):
+    runs = []
+    monkeypatch.setattr(TaskProcess, "run", lambda process, task, limits: runs.append(task) or Result(RATES))
 
-    def run(process, task, limits):
-        asked.append(task)
-        return Result(RATES)
+    def started():
+        roofs = machine_roofs.MachineRoofs()
+        assert math.isnan(roofs.rate("host"))
+        roofs.start()
+        until(lambda: roofs.rate("host") == 2e10)
+        return roofs
 
-    monkeypatch.setattr(TaskProcess, "run", run)
-    first = machine_roofs.MachineRoofs()
-    first._measure()
-    assert len(asked) == 1
-    assert (first.rate("host"), first.kept) == (2e10, "")
+    first = started()
+    assert (first.rate("host", "fma", "float32"), first.kept) == (5e10, "")
+    assert math.isnan(first.rate("host", "fma", "float64"))
+    assert math.isnan(first.rate("cuda:0", "fma", "float32"))
     times(monkeypatch, busy=0.0, idle=4.0)
     day = kept_roofs.measured(lambda: RATES).date
-    second = machine_roofs.MachineRoofs()
-    second._measure()
-    assert len(asked) == 1
-    assert (second.rate("host"), second.kept) == (2e10, f"{day:%Y-%m-%d}")
+    assert started().kept == f"{day:%Y-%m-%d}"
+    assert len(runs) == 1
 
 
-def test_identity_names_machine_libraries_and_the_way_of_measuring(monkeypatch):
+def test_identity_names_machine_libraries_and_measuring_code(monkeypatch):
     monkeypatch.undo()
     found = kept_roofs.identity()
     assert found["machine"]["threads"] >= 1

@@ -15,7 +15,6 @@ MB, GB = 1e6, 1e9
     ("gpu", "cpu", "because"),
     [
         (57.0, 3.3, False),  # a well used GPU and a CPU's unvectorised loop: 1 980 ×, with roofs 87 × apart
-        (57.0, 62.0, True),
         (50.0, 50.0, True),
         (49.9, 62.0, False),
         (57.0, nan, False),
@@ -24,18 +23,14 @@ MB, GB = 1e6, 1e9
     ],
 )
 def test_arithmetic_is_the_reason_only_where_both_reach_half_of_their_own_roofs(gpu, cpu, because):
-    said = why_faster("fma", RoofShare(gpu), RoofShare(cpu), nan)
-    assert ("because" in said) is because
+    text = why_faster("fma", RoofShare(gpu), RoofShare(cpu), nan)
+    assert ("because" in text) is because
     if gpu <= 100:
-        assert f"the GPU reaches {gpu:.0f} % of its multiply-add rate" in said
+        assert f"the GPU reaches {gpu:.0f} % of its multiply-add rate" in text
     else:
-        assert not said
-    assert ("the CPU" in said) is (gpu <= 100 and cpu <= 100)
-
-
-def test_shares_without_a_reason_are_said_in_plain_words():
-    said = why_faster("fma", RoofShare(57.4), RoofShare(3.34), nan)
-    assert said == "; the GPU reaches 57 % of its multiply-add rate, the CPU 3.3 % of its own"
+        assert not text
+    if (gpu, cpu) == (57.0, 3.3):
+        assert text == "; the GPU reaches 57 % of its multiply-add rate, the CPU 3.3 % of its own"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +40,6 @@ def test_shares_without_a_reason_are_said_in_plain_words():
         (78.0, 2 * GB, (nan, nan), True),  # larger than any cache
         (78.0, 32 * MB, (nan, nan), False),
         (78.0, 64 * MB, (50 * MB, 100 * MB), False),  # in the cache of the CPU, so its memory is no limit
-        (78.0, 32 * MB, (50 * MB, 10 * MB), False),
         (49.0, 2 * GB, (50 * MB, 100 * MB), False),
         (309.0, 2 * GB, (50 * MB, 100 * MB), False),
         (nan, 2 * GB, (50 * MB, 100 * MB), False),
@@ -57,6 +51,6 @@ def test_memory_is_the_reason_only_beyond_the_caches_and_near_the_copy_roof(perc
     assert ("because its memory is faster" in why_faster("copy", gpu, cpu, held)) is because
 
 
-def test_work_in_the_cache_of_the_gpu_is_said_to_be_there():
-    said = why_faster("copy", RoofShare(50.2, 50 * MB), RoofShare(), 2.1 * MB)
-    assert said == "; the 2.1 MB that it reads and writes fit its cache, so its memory is not the reason"
+def test_work_that_fits_the_gpus_cache_is_named():
+    text = why_faster("copy", RoofShare(50.2, 50 * MB), RoofShare(), 2.1 * MB)
+    assert text == "; the 2.1 MB that it reads and writes fit its cache, so its memory is not the reason"

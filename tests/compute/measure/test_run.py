@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from compute.measure.case import BenchPlan, Checked, Implementation, Row
 from compute.measure.run import BenchRun, CaseRun, Pace, _in_checking_order
 from compute.measure.sampling import LEAST_SAMPLES, Budget
 from compute.measure.timing import Timing
+from tests.comparing import NoMeter
 
 STEP = {"fast": 1e-4, "slow": 1.0, "as slow": 1.0, "first slow": 40.0}  # s per step, by variant
 
@@ -62,17 +64,6 @@ class FakeFixture:
         return Timing(way.backend.name, way.variant, steps, 1, 0.0, seconds)
 
 
-class NoMeter:
-    def __init__(self, *_):
-        pass
-
-    def sample(self):
-        pass
-
-    def close(self):
-        pass
-
-
 class FakeBenchmark(CaseBenchmark):
     package, rate, included = "compute.labs.diffusion", DIFFUSION.rate, "nothing"
 
@@ -92,30 +83,26 @@ class FakeBenchmark(CaseBenchmark):
         return FakeFixture(self.clock, self.begun)
 
 
-def checked(
-    benchmark: FakeBenchmark, ways: tuple[str, ...], share: float, pace: Pace, alone: float = 0.0
-) -> dict[str, str]:
-    """Return for each way the reason why it is not timed, "" if it is timed."""
-    return {row.variant: row.reason for row in rows_of(benchmark, ways, share, pace, alone)}
-
-
 def rows_of(
-    benchmark: FakeBenchmark, ways: tuple[str, ...], share: float = 100.0, pace: Pace | None = None, alone: float = 0.0
+    benchmark: FakeBenchmark, *ways: str, share: float = 5.0, pace: Pace | None = None, alone: float = 0.0
 ) -> list[Row]:
-    """Return the rows of a run."""
-    numpy = backend("cpu_numpy")
-    case, budget = FakeCase(), Budget(1000, benchmark.clock)
-    run = CaseRun(benchmark, case, case, share, pace or Pace(), budget, alone=alone)
+    """Return the rows of a run of one case."""
+    case = FakeCase()
+    run = CaseRun(benchmark, case, case, share, pace or Pace(), Budget(1000, benchmark.clock), alone=alone)
     for name in ways:
-        run.check(Implementation(numpy, name, None))
+        run.check(Implementation(backend("cpu_numpy"), name, None))
     run.sample()
     run.close()
     return run.rows
 
 
-def test_a_slow_way_has_what_the_others_leave_of_a_case_and_a_fast_one_is_always_timed():
-    benchmark = FakeBenchmark(tuple(STEP))
-    reasons = checked(benchmark, ("slow", "as slow", "fast"), 5.0, Pace())
+def reasons_of(benchmark: FakeBenchmark, *ways: str, **limits: Any) -> dict[str, str]:
+    """Return for each way the reason why it is not timed, "" if it is timed."""
+    return {row.variant: row.reason for row in rows_of(benchmark, *ways, **limits)}
+
+
+def test_a_slow_way_gets_what_the_others_leave_of_a_case_and_a_fast_one_is_always_timed():
+    reasons = reasons_of(FakeBenchmark(tuple(STEP)), "slow", "as slow", "fast")
     assert reasons["slow"] == reasons["fast"] == ""
     # of 10 s the first one took 2 to check, and needs 8 to warm up and sample; the second one's first call took 1
     assert reasons["as slow"] == "would take about 7 s (1 s a step); 0 s are allowed for this case"
@@ -124,29 +111,24 @@ def test_a_slow_way_has_what_the_others_leave_of_a_case_and_a_fast_one_is_always
 def test_one_disturbance_does_not_make_a_way_too_slow(monkeypatch):
     benchmark, looks = FakeBenchmark(("fast",)), iter([21.0, 21.0, 1e-4])
     monkeypatch.setattr(FakeFixture, "first", lambda self, way: (self.run(way, 1), next(looks)))
-    assert checked(benchmark, ("fast",), 5.0, Pace()) == {"fast": ""}
+    assert reasons_of(benchmark, "fast") == {"fast": ""}
 
 
-def test_a_way_of_many_steps_a_launch_is_told_by_whole_launches():
+def test_a_way_of_many_steps_a_launch_is_predicted_by_whole_launches():
     """Six samples of ten seconds each, and a step to check."""
     benchmark = FakeBenchmark(("slow",))
     benchmark.rules = replace(DIFFUSION.rules, at_once={("cpu_numpy", "slow"): 10})
-    assert checked(benchmark, ("slow",), 30.0, Pace())["slow"].startswith("would take about 61 s (1 s a step); 59 s")
-    assert checked(benchmark, ("slow",), 32.0, Pace()) == {"slow": ""}
-    assert benchmark.begun.count("slow") > 2
-    (steps,) = {row.steps for row in rows_of(benchmark, ("slow",))}
-    assert steps == 10
+    (row,) = rows_of(benchmark, "slow", share=30.0)
+    assert row.reason.startswith("would take about 61 s (1 s a step); 59 s")
+    (row,) = rows_of(benchmark, "slow", share=32.0)
+    assert (row.reason, row.steps) == ("", 10)
 
 
-def test_in_a_race_nobody_is_left_out_for_another_s_sake():
-    benchmark = FakeBenchmark(tuple(STEP))
-    reasons = checked(benchmark, ("slow", "as slow", "fast"), 5.0, Pace(), alone=10.0)
+def test_in_a_race_each_lane_has_its_own_time_which_may_exceed_that_of_sampling():
+    reasons = reasons_of(FakeBenchmark(tuple(STEP)), "slow", "as slow", "fast", alone=10.0)
     assert set(reasons.values()) == {""}
-
-
-def test_in_a_race_a_lane_may_take_longer_than_the_time_of_sampling():
-    assert checked(FakeBenchmark(("first slow",)), ("first slow",), 5.0, Pace(), alone=280.0) == {"first slow": ""}
-    refused = checked(FakeBenchmark(("first slow",)), ("first slow",), 5.0, Pace(), alone=279.0)["first slow"]
+    assert reasons_of(FakeBenchmark(("first slow",)), "first slow", alone=280.0) == {"first slow": ""}
+    refused = reasons_of(FakeBenchmark(("first slow",)), "first slow", alone=279.0)["first slow"]
     assert refused == "would take about 280 s (40 s a step); 279 s are allowed for this case"
 
 
@@ -164,13 +146,12 @@ def test_a_case_times_the_first_way_of_the_cpu_even_if_those_of_the_gpu_took_its
     assert [found["slow"], found["as slow"]] == timed
 
 
-def test_what_was_too_slow_once_is_not_begun_again():
+def test_a_way_that_was_too_slow_once_is_not_begun_again():
     benchmark, pace = FakeBenchmark(tuple(STEP)), Pace()
-    assert checked(benchmark, ("first slow",), 5.0, pace)["first slow"].startswith(
-        "would take about 280 s (40 s a step)"
-    )
-    assert benchmark.begun == ["first slow"]
-    assert checked(benchmark, ("first slow", "fast"), 5.0, pace)["fast"] == ""
+    for ways in (("first slow",), ("first slow", "fast")):
+        reasons = reasons_of(benchmark, *ways, pace=pace)
+        assert reasons["first slow"].startswith("would take about 280 s (40 s a step)")
+    assert reasons["fast"] == ""
     assert benchmark.begun.count("first slow") == 1
 
 
@@ -220,30 +201,24 @@ def test_headline_cases_come_first_and_rows_stay_in_the_order_of_the_plan(bench)
     assert rows[1].measurement
 
 
-def test_a_reference_does_not_use_up_the_budget(bench, monkeypatch):
-    benchmark = FakeBenchmark(("slow",))
-
-    def reference(case):
-        benchmark.clock.now += 1000.0
-        return case
-
-    monkeypatch.setattr(benchmark, "reference", reference)
-    assert all(row.measurement for row in bench(benchmark, 3, 40.0))
-
-
-def test_the_preparation_of_arrays_does_not_use_up_the_budget(bench, monkeypatch):
+@pytest.mark.parametrize("untimed", ["reference", "arrays"])
+def test_references_and_arrays_do_not_use_up_the_budget(bench, monkeypatch, untimed):
     """Laying out a large matrix for each backend used up the time of the first case of an l_curve bench."""
     benchmark = FakeBenchmark(("slow",))
 
-    def prepare(fixture, way):
+    def take(*given):
         benchmark.clock.now += 1000.0
+        return given[0]
 
-    monkeypatch.setattr(FakeFixture, "prepare", prepare)
+    if untimed == "reference":
+        monkeypatch.setattr(benchmark, "reference", take)
+    else:
+        monkeypatch.setattr(FakeFixture, "prepare", take)
     assert all(row.measurement for row in bench(benchmark, 3, 40.0))
 
 
 @pytest.mark.parametrize("names", [("one", "two"), ("one",)])
 def test_the_first_ways_of_all_backends_come_before_the_others_and_gpus_before_the_host(names):
     ways = [Implementation(backend(b), v, None) for b in ("cpu_numpy", "cpu_numba", "gpu_cupy") for v in names]
-    wanted = [(b, v) for v in names for b in ("gpu_cupy", "cpu_numba", "cpu_numpy")]
-    assert [(way.backend.name, way.variant) for way in _in_checking_order(ways)] == wanted
+    order = [(way.backend.name, way.variant) for way in _in_checking_order(ways)]
+    assert order == [(b, v) for v in names for b in ("gpu_cupy", "cpu_numba", "cpu_numpy")]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import weakref
+from contextlib import closing
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -54,6 +56,24 @@ def now(monkeypatch):
 
 
 @pytest.fixture
+def holder(now):
+    """Return a lab whose sweep has its arrays in memory."""
+    with closing(Crossover(**LITTLE)) as lab:
+        while not lab.progress.doing.startswith("checking"):
+            lab.advance()
+        yield lab
+
+
+@pytest.fixture
+def other(holder):
+    """Return a lab whose sweep waits for the arrays of `holder`."""
+    with closing(Crossover(**LITTLE)) as lab:
+        while not lab.progress.waits:  # a busy machine does one slice per call
+            lab.advance(100)
+        yield lab
+
+
+@pytest.fixture
 def memory(monkeypatch):
     found, inputs = Memory(), Case.inputs
 
@@ -79,14 +99,6 @@ def until(work, holds):
     return next(progress for progress in work if holds(progress))
 
 
-def one_that_holds():
-    """Return a lab whose sweep has its arrays in memory."""
-    made = Crossover(**LITTLE)
-    while not made.progress.doing.startswith("checking"):
-        made.advance()
-    return made
-
-
 def statuses(sweep):
     return {point.status for point in sweep.points.values()}
 
@@ -109,7 +121,7 @@ def test_sweeps_that_are_advanced_in_turn_hold_the_arrays_of_one(now, memory):
     assert memory.held == 0
 
 
-def test_small_arrays_wait_for_nobody(now, monkeypatch):
+def test_small_arrays_need_no_lease(now, monkeypatch):
     monkeypatch.setattr(arrays, "SMALL", 2**20)
     first, second = Sweep(a_plan()).measure(), Sweep(a_plan()).measure()
     until(first, lambda progress: progress.doing.startswith("checking"))
@@ -154,14 +166,14 @@ def test_a_sweep_that_is_advanced_keeps_its_arrays_however_long_others_ask(now, 
         assert next(works[1]).waits
 
 
-def test_they_get_the_place_in_the_order_in_which_they_asked(now):
+def test_sweeps_get_the_lease_in_the_order_of_their_first_requests(now):
     lease = arrays.LEASE
-    first, second, third, gone = (SweepArrays() for _ in range(4))
+    first, second, third, idle = (SweepArrays() for _ in range(4))
     assert list(first.wait(1)) == []
-    for one in (gone, second, third):
+    for one in (idle, second, third):
         assert one.held_up
     first.close()
-    assert second.held_up  # `gone` is first in the queue, but has been idle
+    assert second.held_up  # `idle` is first in the queue
     now.seconds += IDLE
     assert lease.take(second)
     now.seconds += 0.1
@@ -172,15 +184,10 @@ def test_they_get_the_place_in_the_order_in_which_they_asked(now):
     assert lease.take(third)
 
 
-def test_a_sweep_that_raises_leaves_the_lease(now, monkeypatch):
-    def broken(*_):
-        raise MemoryError
-
-    work = Sweep(a_plan()).measure()
-    with monkeypatch.context() as patch:
-        patch.setattr(Case, "reference", broken)
-        with pytest.raises(MemoryError):
-            list(work)
+def test_a_sweep_that_raises_releases_the_lease(now, monkeypatch):
+    monkeypatch.setattr(Case, "reference", Mock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        list(Sweep(a_plan()).measure())
     assert arrays.LEASE.free_for(SweepArrays())
 
 
@@ -190,23 +197,23 @@ def test_a_sweep_that_raises_leaves_the_lease(now, monkeypatch):
      lambda lab: lab.restore({**lab.snapshot(), "resting": True})],
     ids=["closed", "cancelled", "reset", "updated", "restored"],
 )  # fmt: skip
-def test_a_lab_that_ends_its_sweep_leaves_the_place_to_one_that_waits(now, leave):
-    holder, other = one_that_holds(), Crossover(**LITTLE)
-    for _ in range(100):  # a busy machine does one slice per call
-        if not other.blocked():
-            other.advance(100)
+def test_a_lab_that_ends_its_sweep_releases_the_lease_to_the_next_one(holder, other, leave):
     assert other.progress.doing == WAITING
     assert other.blocked()
     leave(holder)
     assert not other.blocked()
     other.run()
     assert other.finished
-    holder.close()
-    other.close()
 
 
-def test_a_lab_that_waits_has_no_work_and_takes_no_time(now):
-    holder, other = one_that_holds(), Crossover(**LITTLE)
+def test_a_trap_needs_no_lease(holder, other):
+    assert other.blocked()
+    other.try_trap(traps()[0].name)
+    assert not other.blocked()
+
+
+def test_a_waiting_lab_has_no_work_and_takes_no_time(holder):
+    other = Crossover(**LITTLE)
     host = LabHost(1, other, Quiet(), FrameRing(FrameRing.create()), "host")  # type: ignore[arg-type]
     host.handle(Run(1))
     host.pacer.steps = None
@@ -223,34 +230,18 @@ def test_a_lab_that_waits_has_no_work_and_takes_no_time(now):
     host.close()
 
 
-def test_a_lab_keeps_its_arrays_while_its_engine_has_no_turn_for_it_and_loses_them_once_it_is_paused(now):
+def test_a_lab_keeps_its_arrays_while_its_engine_has_no_turn_for_it_and_loses_them_once_paused(now, holder, other):
     """Two sweeps among many labs took the lease from each other forever, each before its next turn."""
-    holder, other = one_that_holds(), Crossover(**LITTLE)
-    while not other.progress.waits:  # a busy machine does one slice per call
-        other.advance(100)
     for _ in range(20):
         now.seconds += IDLE
         assert not holder.blocked()  # the engine asks, because the lab has steps to do
         assert all(other.blocked() for _ in range(2 * IN_VAIN))
     now.seconds += IDLE  # the engine does not ask
     assert not all(other.blocked() for _ in range(2 * IN_VAIN))
-    holder.close()
-    other.close()
 
 
-def test_a_trap_waits_for_no_sweep(now):
-    holder, other = one_that_holds(), Crossover(**LITTLE)
-    other.advance()
-    while not other.blocked():
-        other.advance()
-    other.try_trap(traps()[0].name)
-    assert not other.blocked()
-    holder.close()
-    other.close()
-
-
-@pytest.mark.parametrize(("doing", "found"), [("reference, n = 100", "skipped"), ("between two rounds", "measured")])
-def test_memory_is_looked_at_again_before_it_is_taken(memory, monkeypatch, doing, found):
+@pytest.mark.parametrize(("doing", "status"), [("reference, n = 100", "skipped"), ("between two rounds", "measured")])
+def test_free_memory_is_read_again_before_arrays_are_made(memory, monkeypatch, doing, status):
     sweep = Sweep(a_plan())
     work = sweep.measure()
     until(work, lambda progress: progress.doing == doing)
@@ -258,10 +249,10 @@ def test_memory_is_looked_at_again_before_it_is_taken(memory, monkeypatch, doing
     made = len(memory.made)
     list(work)
     assert len(memory.made) == made
-    assert {point.status for (_, n), point in sweep.points.items() if n == 100} == {found}
+    assert {point.status for (_, n), point in sweep.points.items() if n == 100} == {status}
 
 
-def test_a_point_whose_memory_is_gone_before_its_first_time_says_so(monkeypatch):
+def test_a_point_without_memory_for_its_first_time_is_skipped_with_the_reason(monkeypatch):
     sweep = Sweep(a_plan())
     work = sweep.measure()
     until(work, lambda _: statuses(sweep) == {"checked"})

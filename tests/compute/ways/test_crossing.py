@@ -40,6 +40,8 @@ def test_curves_that_do_not_cross(factor, always):
     assert (found.least, found.most, found.sure) == (10, 10**7, True)
     with pytest.raises(ValueError, match="do not cross"):
         _ = found.rounded
+    overlapping = crossing(curve(lambda n: 1e-9 * n, 0.2), curve(lambda n: 1.1e-9 * n * (1 + n * 1e-9), 0.2))
+    assert (overlapping.n, overlapping.sure) == (None, False)
 
 
 def test_a_crossing_at_the_edge_is_open():
@@ -50,12 +52,6 @@ def test_a_crossing_at_the_edge_is_open():
     assert found.high > 20
 
 
-def test_quartiles_that_overlap_throughout_are_said():
-    found = crossing(curve(lambda n: 1e-9 * n, 0.2), curve(lambda n: 1.1e-9 * n * (1 + n * 1e-9), 0.2))
-    assert found.n is None
-    assert not found.sure
-
-
 def test_of_several_crossings_the_last_counts():
     wave = {10: 0.5, 100: 2.0, 1000: 0.5, 10**4: 2.0, 10**5: 2.0, 10**6: 2.0, 10**7: 2.0}
     found = crossing(curve(lambda n: 1e-9 * n * wave[n]), curve(lambda n: 1e-9 * n))
@@ -64,11 +60,10 @@ def test_of_several_crossings_the_last_counts():
     assert found.between == (1000, 10**4)
 
 
-def test_a_challenger_that_is_overtaken_again_has_no_crossing():
-    found = crossing(curve(lambda n: 1e-9 * n**0.9), curve(lambda n: 1e-10 * n))
-    assert (found.n, found.always, found.times) == (None, True, 0)
-    found = crossing(curve(lambda n: 1e-9 * n**0.5), curve(lambda n: 1e-10 * n))
-    assert (found.n, found.always, found.times) == (None, False, 1)
+@pytest.mark.parametrize(("power", "always", "times"), [(0.9, True, 0), (0.5, False, 1)])
+def test_a_challenger_that_is_overtaken_again_has_no_crossing(power, always, times):
+    found = crossing(curve(lambda n: 1e-9 * n**power), curve(lambda n: 1e-10 * n))
+    assert (found.n, found.always, found.times) == (None, always, times)
 
 
 def test_only_common_sizes_count_and_two_are_needed():
@@ -123,7 +118,10 @@ def drifting(rng, rounds):
         }
 
 
-def test_rounds_tell_the_spread_from_run_to_run():
+def test_rounds_show_the_spread_from_run_to_run():
+    def holds(found):
+        return (found.low is None or found.low <= CROSS) and (found.high is None or found.high >= CROSS)
+
     rng, runs = np.random.default_rng(1), 60
     narrow = wide = 0
     for _ in range(runs):
@@ -135,10 +133,6 @@ def test_rounds_tell_the_spread_from_run_to_run():
         assert allowed.n == found.n
     assert wide >= 0.9 * runs
     assert narrow < wide
-
-
-def holds(found):
-    return (found.low is None or found.low <= CROSS) and (found.high is None or found.high >= CROSS)
 
 
 def test_rounds_that_agree_leave_the_interval_as_it_is():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,13 +28,15 @@ class Tensor(np.ndarray):
 
 
 class Event:
-    """Records the host's time."""
+    """Events at 1 s, 3 s, 5 s … of a GPU's clock."""
+
+    clock = itertools.count(1, 2)
 
     def __init__(self, enable_timing):
         assert enable_timing
 
     def record(self):
-        self.at = time.perf_counter()
+        self.at = next(self.clock)
 
     def synchronize(self): ...
 
@@ -88,8 +90,8 @@ def test_tensors_come_and_go(monkeypatch):
     np.testing.assert_array_equal(device.download(array), host)
     assert (device.name, device.free_bytes(), device.describe()) == ("cuda:1", 30, {"name": "a GPU", "memory": 80})
     with device.stopwatch() as stopwatch:
-        time.sleep(0.01)
-    assert stopwatch.seconds() >= 0.01
+        pass
+    assert stopwatch.seconds() == 2.0
     device.close()
     with pytest.raises(ValueError, match="device_index must be from 0 to 1, not 2"):
         TorchCuda(2)
@@ -98,7 +100,10 @@ def test_tensors_come_and_go(monkeypatch):
 def test_arrays_of_jax_come_and_go_and_are_waited_for(monkeypatch):
     library = jax()
     monkeypatch.setitem(sys.modules, "jax", library)
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "")  # so that monkeypatch restores it
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
     device = JaxCuda(0)
+    assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"  # leave the memory to others
     assert library.waited == ["jax_enable_x64"]
     host = np.arange(6.0)
     np.testing.assert_array_equal(device.download(device.upload(host)), host)
@@ -106,13 +111,13 @@ def test_arrays_of_jax_come_and_go_and_are_waited_for(monkeypatch):
     with pytest.raises(TypeError, match=r"a JAX array of \(2,\) cannot take \(6,\)"):
         device.write(host, device.allocate((2,), np.float32))
     with device.stopwatch() as stopwatch:
-        time.sleep(0.01)
-    assert stopwatch.seconds() >= stopwatch.launch >= 0.01
+        pass
+    assert stopwatch.seconds() >= stopwatch.launch > 0.0
     assert library.waited[-1] == []  # the live arrays
     assert (device.free_bytes(), device.describe()) == (30, {"name": "a GPU"})
 
 
-def test_why_there_is_no_gpu_for_them(monkeypatch):
+def test_without_a_library_or_its_gpu_there_are_no_devices(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", torch(available=False))
     monkeypatch.setitem(sys.modules, "jax", jax(devices=0))
     assert (TorchCuda.count(), JaxCuda.count()) == (0, 0)
@@ -121,7 +126,7 @@ def test_why_there_is_no_gpu_for_them(monkeypatch):
     assert (TorchCuda.count(), JaxCuda.count()) == (0, 0)
 
 
-def test_asking_what_is_missing_imports_neither(monkeypatch):
+def test_what_is_missing_is_found_without_an_import(monkeypatch):
     """The page checks it in the server, which must not open a GPU."""
     monkeypatch.setattr(ecosystems, "import_module", lambda name: pytest.fail(f"{name} was imported"))
     monkeypatch.setattr(ecosystems, "_gpus", lambda: 0)
@@ -135,11 +140,3 @@ def test_asking_what_is_missing_imports_neither(monkeypatch):
     monkeypatch.setattr(ecosystems, "version", lambda name: "2.13.0")
     monkeypatch.setattr(ecosystems, "find_spec", lambda name: name == "jax_cuda12_plugin")
     assert (TorchCuda.missing(), JaxCuda.missing()) == (None, None)
-
-
-def test_jax_is_told_to_leave_the_memory_to_others(monkeypatch):
-    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "")  # so that monkeypatch restores it
-    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
-    monkeypatch.setitem(sys.modules, "jax", jax())
-    JaxCuda(0)
-    assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"

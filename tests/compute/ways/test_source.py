@@ -80,7 +80,7 @@ def test_an_excerpt_has_what_the_function_uses_and_nothing_else():
     assert "njit" not in excerpt(FILE, "plain").text
 
 
-@pytest.mark.parametrize("text", [FILE, "not Python (", ""])
+@pytest.mark.parametrize("text", [FILE, "not Python ("])
 def test_without_such_a_function_the_whole_file_is_shown(text):
     assert excerpt(text, "none").text == text
     assert excerpt(text, "").numbers == tuple(range(1, len(text.splitlines()) + 1))
@@ -145,19 +145,15 @@ def prepared(x, out, ones):
 """
 
 
-def test_a_user_s_way_has_the_options_of_a_built_in_one(tmp_path):
+def test_a_users_way_has_the_options_of_a_built_in_one(tmp_path):
     path = tmp_path / "own.py"
     path.write_text(OWN)
     way = load(path).ways["cpu_numba"]
     arguments = way.prepared((np.zeros(3), np.empty(3)))
     way.function()(*arguments)
     np.testing.assert_array_equal(arguments[1], np.ones(3))
-    assert (way.summary, way.exhibit, way.revision, way.work(3, "float64").flops) == (
-        "Add prepared ones.",
-        "slow",
-        2,
-        3,
-    )
+    assert (way.summary, way.exhibit, way.revision) == ("Add prepared ones.", "slow", 2)
+    assert way.work(3, "float64").flops == 3
     assert way.without_call().work(3, "float64") is None
     assert "def ready" in way.source
 

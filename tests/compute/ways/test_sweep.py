@@ -6,7 +6,6 @@ import itertools
 import time
 import weakref
 from dataclasses import dataclass, replace
-from math import isnan
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -90,21 +89,15 @@ def test_a_way_that_disagrees_at_one_n_has_no_time_at_any():
     assert list(series(sweep, "cpu_numpy")) == [10, 100, 1000]
 
 
-def test_a_way_that_raises_is_reported_and_loses_nobody_else_s_time():
-    sweep = finish(Sweep(plan(planted("broken", broken), workload("add_one").way("cpu_numpy"))))
-    assert sweep.points["cpu_numpy_broken", 10].status == "failed"
-    assert sweep.points["cpu_numpy_broken", 10].reason == "RuntimeError: no such kernel"
-    assert sweep.points["cpu_numpy", 10].status == "measured"
-
-
-def test_a_way_that_is_not_declared_is_reported_too(scripted):
-    scripted.seconds = lambda way, n: 1e-6
-    sweep = finish(Sweep(plan(Way("add_one", NUMPY, "unwritten"), A)))
-    assert sweep.points["cpu_numpy_unwritten", 10].status == "failed"
-    assert sweep.points["cpu_numpy_unwritten", 10].reason.startswith(
+def test_a_way_that_raises_or_is_not_declared_is_reported_and_the_others_are_measured():
+    ways = planted("broken", broken), Way("add_one", NUMPY, "unwritten"), workload("add_one").way("cpu_numpy")
+    points = finish(Sweep(plan(*ways))).points
+    assert {points[way, 10].status for way in ("cpu_numpy_broken", "cpu_numpy_unwritten")} == {"failed"}
+    assert points["cpu_numpy_broken", 10].reason == "RuntimeError: no such kernel"
+    assert points["cpu_numpy_unwritten", 10].reason.startswith(
         "ValueError: compute.labs.crossover.workloads.add_one has no way 'cpu_numpy_unwritten'"
     )
-    assert sweep.points["cpu_numpy_a", 10].status == "measured"
+    assert points["cpu_numpy", 10].status == "measured"
 
 
 def test_no_reference_is_computed_for_an_n_that_no_way_reaches(scripted, monkeypatch):
@@ -117,7 +110,7 @@ def test_no_reference_is_computed_for_an_n_that_no_way_reaches(scripted, monkeyp
 
 
 @pytest.mark.parametrize("slow", ["inputs", "reference"])
-def test_a_first_n_that_takes_too_long_is_skipped_before_anything_is_made_for_it(scripted, monkeypatch, slow):
+def test_a_first_n_that_takes_too_long_is_skipped_before_its_arrays_are_made(scripted, monkeypatch, slow):
     scripted.seconds = lambda way, n: 1e-6
     known, large, seen = workload("add_one"), 10**6, []
 
@@ -158,7 +151,7 @@ def test_a_slow_way_of_a_quick_reference_is_skipped_at_its_first_n_and_others_ar
     assert sweep.points[right.name, large].status == "measured"
 
 
-def test_what_others_compute_between_two_pieces_is_no_time_of_a_way_s_arrays(monkeypatch):
+def test_time_of_others_between_two_slices_is_not_counted(monkeypatch):
     elsewhere = 0.0
     monkeypatch.setattr(sweeps, "perf_counter", lambda: time.perf_counter() + elsewhere)
     sweep = Sweep(plan(workload("add_one").way("cpu_numpy"), longest=1000.0))
@@ -168,7 +161,7 @@ def test_what_others_compute_between_two_pieces_is_no_time_of_a_way_s_arrays(mon
     assert all(point.handling < 10_000 for point in sweep.points.values())
 
 
-def test_a_missing_way_says_what_installs_it():
+def test_a_missing_way_is_reported_with_its_install_command():
     absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", "magic"), "")
     sweep = finish(Sweep(plan(absent)))
     assert {point.status for point in sweep.points.values()} == {"missing"}
@@ -189,42 +182,49 @@ def test_real_ways_are_measured_with_first_call_launch_and_transfer():
         assert point.launch.n == measured.step.n
 
 
-def test_evicting_times_one_call_at_a_time(monkeypatch):
+@pytest.fixture
+def scratch(monkeypatch):
+    """Return the arrays that fill the caches, 4 KiB each unless the caches are larger."""
     monkeypatch.setitem(runners.SCRATCH_BYTES, "cpu", 2**12)
     monkeypatch.setattr(runners, "host_caches", lambda: ())
-    runners._scratch.clear()
+    monkeypatch.setattr(runners, "_scratch", {})
+    return runners._scratch
+
+
+def test_evicting_times_one_call_at_a_time(scratch):
     sweep = finish(Sweep(plan(workload("add_one").way("cpu_numpy"), evict=True)))
     assert {timing.steps for point in sweep.points.values() for timing in point.timings} == {1}
-    (scratch,) = runners._scratch.values()
-    assert scratch[0] == scratch[-1] >= 3 * ROUNDS
+    (values,) = scratch.values()
+    assert values[0] == values[-1] >= 3 * ROUNDS
     runners.forget_scratch()
-    assert not runners._scratch
+    assert not scratch
 
 
-def device_with(kind, free, **facts):
-    return SimpleNamespace(kind=kind, index=0, free_bytes=lambda: free, describe=lambda: facts)
-
-
-def test_what_fills_the_caches_is_twice_all_of_them(monkeypatch):
+def test_scratch_memory_is_twice_all_caches(scratch, monkeypatch):
     """On a host with larger caches, scratch memory of a fixed size would leave part of the data in them."""
-    monkeypatch.setitem(runners.SCRATCH_BYTES, "cpu", 2**12)
-    monkeypatch.setattr(runners, "host_caches", lambda: (Cache("L2", 2**18), Cache("L3", 2**20)), raising=False)
-    monkeypatch.setattr(runners, "_scratch", {})
+    monkeypatch.setattr(runners, "host_caches", lambda: (Cache("L2", 2**18), Cache("L3", 2**20)))
     case = workload("add_one").case(50)
     with WorkloadRunner(workload("add_one").way("cpu_numpy"), case, case.inputs(0)) as runner:
         runner.evict()
-    (scratch,) = runners._scratch.values()
-    assert scratch.nbytes == 2 * 2**20
-    assert scratch.all()  # every number was written
+    (values,) = scratch.values()
+    assert values.nbytes == 2 * 2**20
+    assert values.all()  # every number was written
 
 
-def test_the_caches_are_filled_as_far_as_memory_goes_and_those_of_a_gpu_by_its_l2(monkeypatch):
+@pytest.mark.parametrize(
+    ("kind", "free", "facts", "size"),
+    [
+        ("cpu", 2**31, {}, 2**29),  # a quarter of the free memory
+        ("cpu", 2**20, {}, 2**28),  # the fixed minimum
+        ("gpu", 2**40, {"l2_bytes": 126e6}, 252e6),
+        ("gpu", 2**40, {"l2_bytes": 50e6}, 2**27),
+        ("gpu", 2**40, {}, 2**27),  # the driver does not report the L2
+    ],
+)
+def test_scratch_memory_is_bounded_by_free_memory_and_for_a_gpu_twice_its_l2(monkeypatch, kind, free, facts, size):
     monkeypatch.setattr(runners, "host_caches", lambda: (Cache("L3", 300 * 2**20),))
-    assert runners.scratch_bytes(device_with("cpu", 2**31)) == 2**29  # a quarter of the free memory
-    assert runners.scratch_bytes(device_with("cpu", 2**20)) == 2**28  # the fixed minimum
-    assert runners.scratch_bytes(device_with("gpu", 2**40, l2_bytes=126e6)) == 252e6
-    assert runners.scratch_bytes(device_with("gpu", 2**40, l2_bytes=50e6)) == 2**27
-    assert runners.scratch_bytes(device_with("gpu", 2**40)) == 2**27  # the driver does not report the L2
+    device = SimpleNamespace(kind=kind, index=0, free_bytes=lambda: free, describe=lambda: facts)
+    assert runners.scratch_bytes(device) == size
 
 
 class Scripted:
@@ -291,7 +291,7 @@ class Clock:
 A, B = planted("a", None), planted("b", None)
 
 
-def test_what_is_steady_settles_early_and_what_is_noisy_is_labelled(scripted):
+def test_steady_points_settle_early_and_noisy_ones_are_labelled(scripted):
     scatter = np.random.default_rng(0)
     noisy = {("cpu_numpy_b", 10)}
     scripted.seconds = lambda way, n: 1e-6 * (scatter.uniform(0.5, 1.5) if (way, n) in noisy else 1)
@@ -302,14 +302,6 @@ def test_what_is_steady_settles_early_and_what_is_noisy_is_labelled(scripted):
     assert samples["cpu_numpy_a", 100] == samples["cpu_numpy_b", 100] <= 2 * LEAST_SAMPLES  # enough for a steady point
     assert samples["cpu_numpy_b", 10] >= 27  # three times as many while the samples scatter
     assert samples["cpu_numpy_a", 10] == samples["cpu_numpy_b", 10]  # compared points are sampled in the same rounds
-
-
-def test_the_budget_ends_it_but_every_point_has_its_first_samples(scripted):
-    scatter = np.random.default_rng(0)
-    scripted.seconds = lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5)
-    sweep = finish(Sweep(plan(A, B, budget=1e-3), Clock(1.0)))
-    assert {len(point.timings) for point in sweep.points.values()} == {ROUNDS}
-    assert ROUNDS >= LEAST_SAMPLES
 
 
 def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scripted):
@@ -325,15 +317,19 @@ def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scrip
     assert first not in (checks, sorted(checks))
 
 
-def test_times_may_come_before_others_are_checked_but_not_before_their_own_way_is(scripted):
+def test_a_way_may_be_timed_before_others_are_checked_but_not_before_it_is_itself(scripted):
     slow = Planted("add_one", Extra("cpu_magic", "host", Host, (), "Magic", "magic"), "")
     absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", "magic"), "")
     gpu = Planted("add_one", Backend("gpu_planted", "cuda", Host, (), "Planted"), "")
     scripted.seconds = lambda way, n: 1e-6
     sweep = Sweep(plan(slow, gpu, absent, A, budget=1000, early=True), Clock(1e-3))
+
+    def by_way(fact):
+        return {way: {fact(p) for (name, _), p in sweep.points.items() if name == way} for way, _ in sweep.points}
+
     first = None
     for progress in sweep.measure():
-        state = {way: {p.status for (name, _), p in sweep.points.items() if name == way} for way, _ in sweep.points}
+        state = by_way(lambda point: point.status)
         sampled = {name for (name, _), point in sweep.points.items() if point.samples}
         assert all("waiting" not in state[way] for way in sampled)
         assert "waiting" not in state["cpu_magic"] or max(len(point.samples) for point in sweep.points.values()) <= 1
@@ -342,7 +338,7 @@ def test_times_may_come_before_others_are_checked_but_not_before_their_own_way_i
             assert progress.done < sweeps.CHECKS
     assert first.pop("cpu_numpy_a") == {"checked", "measured"}
     assert first == {"cpu_magic": {"waiting"}, "gpu_planted": {"waiting"}, "gpu_magic": {"missing"}}
-    counts = {way: {len(p.samples) for (name, _), p in sweep.points.items() if name == way} for way, _ in sweep.points}
+    counts = by_way(lambda point: len(point.samples))
     assert counts["gpu_magic"] == {0}
     (last,) = counts["cpu_magic"]
     assert last >= LEAST_SAMPLES
@@ -366,13 +362,13 @@ def test_calls_that_would_take_too_long_are_skipped_with_the_reason(scripted):
     assert sweep.points["cpu_numpy_b", 1000].status == "measured"
 
 
-def test_what_a_launch_costs_is_not_taken_to_grow_with_n(scripted):
+def test_the_cost_of_a_launch_is_not_expected_to_grow_with_n(scripted):
     scripted.seconds = lambda way, n: 5e-5 + 1e-10 * n
     sweep = finish(Sweep(plan(A, sizes=(10, 10**6), budget=2.4), Clock(1e-3)))
     assert [point.status for point in sweep.points.values()] == ["measured", "measured"]
 
 
-def test_a_sample_is_as_long_as_it_should_be_although_the_first_call_woke_threads(scripted):
+def test_a_sample_has_its_full_length_although_the_first_call_woke_threads(scripted):
     calls = itertools.count()
     scripted.seconds = lambda way, n: 1e-3 if next(calls) < 4 else 1e-6  # calls 3 and 4 are the first of the burst
     sweep = finish(Sweep(plan(A, sizes=(10,), budget=1000), Clock(1e-3)))
@@ -380,61 +376,36 @@ def test_a_sample_is_as_long_as_it_should_be_although_the_first_call_woke_thread
     assert min(timing.steps for timing in point.timings) > 0.99 * sweeps.MOST_CALLS
 
 
-def test_a_point_that_does_not_fit_into_memory_is_skipped(scripted, monkeypatch):
-    scripted.seconds = lambda way, n: 1e-6
-    monkeypatch.setattr("compute.devices.devices.Host.free_bytes", lambda self: 2 * 8 * 500)
-    sweep = finish(Sweep(plan(A)))
-    assert [point.status for point in sweep.points.values()] == ["measured", "measured", "skipped"]
-    assert "GiB are free" in sweep.points["cpu_numpy_a", 1000].reason
+def test_a_transfer_is_the_inputs_there_and_the_results_back_where_there_is_one():
+    carried = []
 
+    class Remote(Host):
+        kind = "gpu"
 
-def test_closing_it_gives_the_arrays_back_and_keeps_what_was_measured(scripted):
-    scripted.seconds = lambda way, n: 1e-6
-    sweep = Sweep(plan(A, B, budget=1000), Clock(1e-3))
-    work = sweep.measure()
-    while not any(point.timings for point in sweep.points.values()):
-        next(work)
-    assert scripted.open == 1
-    work.close()
-    assert scripted.open == 0
-    assert sum(len(point.timings) for point in sweep.points.values()) == 1
-    assert sum(point.measurement is not None for point in sweep.points.values()) == 1
+        def upload(self, host):
+            carried.append("there")
+            return super().upload(host)
 
+        def download(self, array):
+            carried.append("back")
+            return super().download(array)
 
-class Remote(Host):
-    """Main memory that records transfers."""
-
-    kind = "gpu"
-    carried: ClassVar[list[str]] = []
-
-    def upload(self, host):
-        self.carried.append("there")
-        return super().upload(host)
-
-    def download(self, array):
-        self.carried.append("back")
-        return super().download(array)
-
-
-def test_a_transfer_is_the_inputs_there_and_the_results_back():
-    remote = Way("quadratic", Backend("cpu_numpy", "cuda", Remote, (), "Remote"), "")
     case = workload("quadratic").case(50)
+    remote = Way("quadratic", Backend("cpu_numpy", "cuda", Remote, (), "Remote"), "")
     with WorkloadRunner(remote, case, case.inputs(0)) as runner:
-        Remote.carried.clear()
+        carried.clear()
         assert runner.transfer() > 0
-    assert Remote.carried == ["there"] * 3 + ["back"]
+    assert carried == ["there"] * 3 + ["back"]
+    with WorkloadRunner(workload("quadratic").way("cpu_numpy"), case, case.inputs(0)) as runner:
+        assert runner.transfer() == 0
 
 
-def test_data_in_main_memory_are_evicted_from_the_host_s_caches(monkeypatch):
-    monkeypatch.setitem(runners.SCRATCH_BYTES, "cpu", 2**12)
-    monkeypatch.setattr(runners, "host_caches", lambda: ())
-    runners._scratch.clear()
-    remote = Way("transfer", Backend("cpu_numpy", "cuda", Remote, (), "Remote"), "")
+def test_data_in_main_memory_are_evicted_from_the_host_s_caches(scratch):
+    remote = Way("transfer", Backend("cpu_numpy", "cuda", Host, (), "Remote"), "")
     case = workload("transfer").case(50)
     with WorkloadRunner(remote, case, case.inputs(0)) as runner:
         runner.evict()
-    assert list(runners._scratch) == [("cpu_numba", "host")]
-    runners._scratch.clear()
+    assert list(scratch) == [("cpu_numba", "host")]
 
 
 def test_the_last_result_lives_until_its_time_is_known(monkeypatch):
@@ -462,19 +433,14 @@ def test_the_last_result_lives_until_its_time_is_known(monkeypatch):
     assert alive == [True]
 
 
-def test_bad_plans_are_refused():
-    way = workload("add_one").way("cpu_numpy")
-    with pytest.raises(ValueError, match="at least one n and one way"):
-        plan(way, sizes=())
-    with pytest.raises(ValueError, match="budget must be more than 0 seconds, not 0"):
-        plan(way, budget=0)
-    with pytest.raises(ValueError, match="n must be from 1 to 100000000 for add_one, not 1000000000"):
-        plan(way, sizes=(10**9,))
-
-
-def test_a_transfer_is_timed_only_where_there_is_one():
-    case = workload("add_one").case(5)
-    with WorkloadRunner(workload("add_one").way("cpu_numpy"), case, case.inputs(0)) as runner:
-        assert runner.transfer() == 0
-        assert isnan(Timing("x", "", 0, 5).step_seconds)
-        assert runner.time(3).steps == 3
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"sizes": ()}, "at least one n and one way"),
+        ({"budget": 0}, "budget must be more than 0 seconds, not 0"),
+        ({"sizes": (10**9,)}, "n must be from 1 to 100000000 for add_one, not 1000000000"),
+    ],
+)
+def test_bad_plans_are_refused(values, words):
+    with pytest.raises(ValueError, match=words):
+        plan(A, **values)
