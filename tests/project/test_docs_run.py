@@ -57,7 +57,7 @@ ELSEWHERE = {
     "panel serve": "a server; tests/browser/serving.py starts it",
     "FIELDLAB_LABS=FOLDER panel serve": "a server; tests/browser/test_plugins.py starts it",
     "fieldlab serve": "a server; tests/compute/test_start.py and tests/compute/cli/test_cli.py start it",
-    "fieldlab try blur.py --check --watch": "does not end; tests/compute/own/test_watch.py",
+    "fieldlab try blur.py --check --watch": "does not end; tests/compute/own/test_try.py",
     "fieldlab try blur.py --open": "a server; tests/compute/own/test_opened.py",
     "fieldlab bench": "compares results and measures roofs for half a minute; tests/compute/cli/test_cli.py",
     "python -m pyperf": "a program of others, named with a file to come",

@@ -17,11 +17,12 @@ from tests.simulator import simulate
 
 FILES = Path(__file__).parent / "files"
 PLANTED = {"race": "race", "tail": "outside"}
+TINY = np.finfo(np.float32).tiny
 
 
-def checked(file, way, most=300, dtype="float32"):
+def checked(file, way, most=300):
     """Return the kind of fault of a way on stand-ins and its text; the kind is "" if the way is right."""
-    checking = tasks.Checking(file, way, dtype, 0, stand_in=True)
+    checking = tasks.Checking(file, way, "float32", 0, stand_in=True)
     try:
         for question in questions(file.sizes, most, file.denormals, file.nan):
             checking.ask(question)
@@ -42,10 +43,7 @@ def stand_ins():
             sys.modules[name] = module
 
 
-@pytest.mark.parametrize(
-    ("name", "most"),
-    [("blur", 40), ("nbody", 130), ("particles", 300), ("smoothing", 200), ("leapfrog", 70), ("detector", 300)],
-)
+@pytest.mark.parametrize(("name", "most"), [("blur", 40), ("particles", 300), ("leapfrog", 70)])
 def test_the_cuda_c_of_the_files(name, most, stand_ins):
     file = load(FILES / f"{name}.py", gpu_stand_in.compile_source)
     found = {}
@@ -54,8 +52,8 @@ def test_the_cuda_c_of_the_files(name, most, stand_ins):
             tasks._open[:] = [tasks._Open(file, stand_ins)]
             found[way.name] = checked(file, tasks._way(way.name), most)
     assert found
-    for way, (kind, said) in found.items():
-        assert kind == PLANTED.get(way.rpartition("_")[2], ""), (way, said)
+    for way, (kind, text) in found.items():
+        assert kind == PLANTED.get(way.rpartition("_")[2], ""), (way, text)
 
 
 LATE = """
@@ -71,14 +69,14 @@ def late(x, out):
 """
 
 
-def test_what_depends_on_the_order_of_blocks_is_told_although_each_access_is_ordered(tmp_path, stand_ins):
+def test_a_result_that_depends_on_the_order_of_blocks_is_a_race_although_each_access_is_ordered(tmp_path, stand_ins):
     turns = NUMPY.replace("return x", "return np.repeat(np.float32([0, 1, 2, 3]), 32)[: x.size]")
     (tmp_path / "own.py").write_text(HEAD + INPUTS + turns + LATE)
     file = load(tmp_path / "own.py")
     tasks._open[:] = [tasks._Open(file, stand_ins)]
-    kind, said = checked(file, tasks._way("gpu_cupy"), 100)
+    kind, text = checked(file, tasks._way("gpu_cupy"), 100)
     assert kind == "race"
-    assert "right if blocks and threads run in their order, and wrong if they run backwards (n = 33)" in said
+    assert "right if blocks and threads run in their order, and wrong if they run backwards (n = 33)" in text
 
 
 PROGRAM = """
@@ -90,7 +88,7 @@ gpu_stand_in.install()
 from compute.ways.declaring import load
 from tests.compute.own.test_checks import checked
 found = {}
-for name, most in (("blur", 20), ("nbody", 70), ("particles", 260), ("leapfrog", 40), ("detector", 260)):
+for name, most in (("blur", 20), ("particles", 260), ("leapfrog", 40)):
     file = load(Path(sys.argv[1]) / f"{name}.py", gpu_stand_in.compile_source)
     for way in file.ways.values():
         if way.backend.name == "gpu_numba":
@@ -102,9 +100,9 @@ print(json.dumps(found))
 def test_numba_s_kernels_of_the_files():
     # the watched threads replace those that tests/simulator.py installs first
     found = json.loads(simulate(PROGRAM, FILES))
-    assert len(found) == 8
-    for way, (kind, said) in found.items():
-        assert kind == PLANTED.get(way.rpartition("_")[2], ""), (way, said)
+    assert len(found) == 5
+    for way, (kind, text) in found.items():
+        assert kind == PLANTED.get(way.rpartition("_")[2], ""), (way, text)
 
 
 # -- comparison
@@ -113,7 +111,6 @@ def test_numba_s_kernels_of_the_files():
 @pytest.mark.parametrize(
     ("result", "right", "difference"),
     [
-        ([1.0, 2.0], [1.0, 2.0], 0.0),
         ([1.0, 2.5], [1.0, 2.0], 0.25),  # relative to the largest right result
         ([np.nan, 2.0], [np.nan, 2.0], 0.0),
         ([np.inf, 2.0], [np.inf, 2.0], 0.0),
@@ -123,21 +120,17 @@ def test_numba_s_kernels_of_the_files():
         ([1.0], [1.0, 2.0], np.inf),
         ([1, 2], [1, 3], np.inf),
         ([0.0, 0.0], [0.0, 0.0], 0.0),
+        (np.float32([0.0]), np.float32([TINY / 4]), 0.25),  # denormal, relative to the smallest normal number
     ],
 )
-def test_the_difference_is_part_of_the_largest_result(result, right, difference):
+def test_the_difference_is_relative_to_the_largest_result(result, right, difference):
     compared = ResultComparison()
     assert compared((np.array(result),), (np.array(right),)) == difference
     assert bool(compared.said) == bool(difference)
 
 
-def test_the_difference_of_denormal_numbers_is_part_of_the_smallest_normal_one():
-    tiny = np.finfo(np.float32).tiny
-    assert ResultComparison()((np.array([0.0], np.float32),), (np.array([tiny / 4], np.float32),)) == 0.25
-
-
 @pytest.mark.parametrize(("small", "kind"), [("0", ""), ("x[0]", "differs")])
-def test_a_way_that_takes_denormal_numbers_for_zero_is_right(tmp_path, small, kind):
+def test_a_way_that_flushes_denormal_numbers_to_zero_is_right(tmp_path, small, kind):
     """CuPy compiles every kernel with -ftz=true, no fault of the kernel. A sum of a million of them is normal."""
     numpy = NUMPY.replace("return x", "return x * np.float32(1e6)")
     flushing = f"""
@@ -159,7 +152,7 @@ def flushing(x):
         assert checking.found.notes == (tasks.FLUSHED,)
 
 
-def test_where_results_differ_is_said():
+def test_the_first_difference_is_located():
     compared = ResultComparison()
     compared((np.array([[1.0, 2.0], [3.0, 5.0]]),), (np.array([[1.0, 2.0], [3.5, 4.0]]),))
     assert compared.said == "[1, 1] is 5 where the reference has 4; 2 of 4 differ"
@@ -168,21 +161,18 @@ def test_where_results_differ_is_said():
     assert compared((), (np.zeros(2),)) == np.inf
 
 
-def test_what_is_asked_is_tiny_odd_and_awkward():
-    asked = list(questions((1, 10**6), 1031, denormals=True, nan=True))
-    sizes = [one.n for one in asked if one.kind == "random"]
+def test_inputs_are_tiny_odd_and_awkward():
+    *random, denormal, nan = questions((1, 10**6), 1031, denormals=True, nan=True)
+    sizes = [one.n for one in random]
+    assert sizes == sorted(sizes)
     assert sizes[0] == 1
     assert any(n % 2 for n in sizes)
     assert any(n % 32 for n in sizes)
-    assert sizes == sorted(sizes)
-    assert [one.kind for one in asked[-2:]] == ["denormal", "nan"]
-    assert list(questions((50, 60), 40, denormals=False, nan=False)) == [Question("n = 1", 1, "random")] + [
-        Question(f"n = {n}", n, "random") for n in (2, 3, 31, 33)
-    ]
-    x = np.random.default_rng(0).random(50, np.float32)
-    whole = np.arange(3)
+    assert (denormal.kind, nan.kind) == ("denormal", "nan")
+    assert [one.n for one in questions((50, 60), 40, denormals=False, nan=False)] == [1, 2, 3, 31, 33]
+    x, whole = np.random.default_rng(0).random(50, np.float32), np.arange(3)
     small, same = awkward((x, whole), "denormal", np.random.default_rng(0))
-    assert 0 < np.abs(small).max() < np.finfo(np.float32).tiny
+    assert 0 < np.abs(small).max() < TINY
     assert same is whole
     assert 1 <= np.isnan(awkward((x,), "nan", np.random.default_rng(0))[0]).sum() <= 3
 
@@ -213,24 +203,29 @@ MARKED = NUMPY.replace("')", "', reference=True)")
         ("x = '\0'", "syntax error"),
     ],
 )  # fmt: skip
-def test_what_a_file_lacks_is_named(tmp_path, text, said):
+def test_a_wrong_declaration_is_refused_with_its_bound(tmp_path, text, said):
     (tmp_path / "own.py").write_text(text)
     with pytest.raises(FileRefused, match=said):
         load(tmp_path / "own.py")
 
 
-def test_files_that_are_none_are_named(tmp_path):
-    with pytest.raises(FileRefused, match="there is no file"):
-        load(tmp_path / "none.py")
-    (tmp_path / "latin.py").write_bytes(b"# \xff\n")
-    with pytest.raises(FileRefused, match="no text in UTF-8"):
-        load(tmp_path / "latin.py")
-    (tmp_path / "large.py").write_bytes(b"#" * (2**22 + 1))
-    with pytest.raises(FileRefused, match="4194305 bytes; 4194304 are allowed"):
-        load(tmp_path / "large.py")
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no file"),
+        (b"# \xff\n", "no text in UTF-8"),
+        (b"#" * (2**22 + 1), "4194305 bytes; 4194304 are allowed"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused(tmp_path, content, said):
+    if content:
+        (tmp_path / "own.py").write_bytes(content)
+    with pytest.raises(FileRefused, match=said):
+        load(tmp_path / "own.py")
 
 
-def test_a_file_can_be_run_by_itself(tmp_path):
-    (tmp_path / "own.py").write_text(HEAD + INPUTS + NUMPY + "assert plain(3) == 3\n")
+def test_a_file_can_be_run_as_a_script(tmp_path):
+    text = HEAD + INPUTS + NUMPY + "assert plain(3) == 3\n"
+    (tmp_path / "own.py").write_text(text)
     assert list(load(tmp_path / "own.py").ways) == ["cpu_numpy"]
-    exec(HEAD + INPUTS + NUMPY + "assert plain(3) == 3\n", {})
+    exec(text, {})

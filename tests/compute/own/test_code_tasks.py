@@ -14,7 +14,7 @@ import pytest
 from compute.devices.backends import backend
 from compute.labs import LABS
 from compute.labs.diffusion import Diffusion
-from compute.own import code_tasks, code_view
+from compute.own import code_view
 from compute.own.code_files import CodeFile, embedded_cuda, files_of_lab, files_of_workload
 from compute.own.code_tasks import ListingStore, build_of, cuda_listing, host_mix, visible
 from compute.own.code_view import CodeUnavailable
@@ -46,7 +46,7 @@ def test_every_way_of_the_crossover_shows_the_function_that_runs():
         assert len({file.key for file in files}) == len(files)
 
 
-def test_what_is_compiled_is_said_by_the_file(tmp_path):
+def test_a_file_states_its_compiler(tmp_path):
     kinds = {file.path.name: file.made for file in files_of_lab(Diffusion)}
     assert kinds["cpu_numpy.py"] == kinds["stencil.cuh"] == kinds["gpu_cupy.py"] == "nothing"
     assert (kinds["cpu_numba.py"], kinds["gpu_cupy.cu"], kinds["gpu_numba.py"]) == ("numba", "cuda", "numba.cuda")
@@ -63,9 +63,8 @@ SOURCES = [file.path for lab in LABS for file in files_of_lab(lab) if file.made 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_every_cuda_source_of_a_lab_can_be_compiled(path, dtype):
-    made = resources_of(path, build_of(path, dtype).defines, "sm_90")  # cached by test_cuda_sources
-    assert made
+def test_every_cuda_source_of_a_lab_compiles_with_its_defines(path, dtype):
+    assert resources_of(path, build_of(path, dtype).defines, "sm_90")  # cached by test_cuda_sources
 
 
 ASSEMBLY = """
@@ -97,38 +96,32 @@ def listed(function: str, *given: str) -> list[dict[str, Any]]:
     script = (
         "import json, sys; from compute.own import code_tasks;"
         "made = getattr(code_tasks, sys.argv[1])(*sys.argv[2:], lambda *said: None);"
-        "print(json.dumps([[f.name, f.signature, f.vector, len(f.lines), len(f.mix)] for f in made.functions]))"
+        "print(json.dumps([dict(name=f.name, signature=f.signature, vector=f.vector, lines=len(f.lines),"
+        "mix=len(f.mix)) for f in made.functions]))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, function, *given], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    names = ("name", "signature", "vector", "lines", "mix")
-    return [dict(zip(names, one, strict=True)) for one in json.loads(done.stdout)]
+    return list(json.loads(done.stdout))
 
 
-def test_numba_says_the_vectors_of_a_way():
-    (function,) = listed("way_functions", "add_one", "cpu_numba", "float32")
-    assert function["name"] == "add_one_numba"
-    assert "float32" in function["signature"]
-    assert function["lines"] > 10  # also if Numba loads it from its cache, which does not show the code
-    assert function["mix"]
+def test_the_functions_of_a_way_and_those_that_it_calls_are_listed():
+    functions = {one["name"]: one for one in listed("way_functions", "determinants", "cpu_numba", "float32")}
+    assert functions.keys() == {"determinants_numba", "_determinant"}
+    assert all(one["lines"] for one in functions.values())  # also if Numba loads it from its cache, without the code
+    assert "float32" in functions["determinants_numba"]["signature"]
+    assert functions["determinants_numba"]["mix"]
 
 
-def test_of_a_file_what_its_functions_call_is_there_too():
-    made = code_tasks.way_functions("determinants", "cpu_numba", "float32", quiet)
-    assert set(made.names) == {"determinants_numba", "_determinant"}
-    assert all(one.lines for one in made.functions)
-
-
-def test_a_lab_is_run_for_its_functions(monkeypatch):
+def test_a_lab_is_run_to_list_its_functions_the_widest_vectors_first(monkeypatch):
     monkeypatch.setenv("FIELDLAB_LABS", str(Path(__file__).parents[2] / "data" / "wave"))
     widths = [one["vector"] for one in listed("lab_functions", "wave", "cpu_numba", "float32")]
     assert widths
     assert widths == sorted(widths, reverse=True)
 
 
-def test_a_job_makes_a_listing_once_and_anew_when_the_file_was_saved(tmp_path):
+def test_a_job_makes_a_listing_once_and_again_after_a_failure(tmp_path):
     source = tmp_path / "wrong.cu"
     source.write_text("int broken = ;\n")
     file = CodeFile("CUDA C", source, backend("gpu_cupy"))

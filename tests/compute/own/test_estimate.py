@@ -38,20 +38,22 @@ def test_below_the_n_where_a_launch_takes_as_long_it_cannot_pay():
     assert "n = 10,000,000 takes it 80 us at least, operations not counted" in said  # 8e7 B / 1e12 B/s
 
 
-def test_whoever_is_always_slower_or_faster_is_told_so():
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(1e-3, "could pay at every n"), (1e-6, "cannot pay up to n = 10,000,000")]
+)
+def test_a_gpu_that_would_always_or_never_pay_is_estimated_to(seconds, words):
     work = {n: AskedWork(8.0 * n, 1.0) for n in SIZES}
-    assert "could pay at every n" in estimate_of([curve(lambda n: 1e-3)], work, "float32", ROOFS)[0]
-    assert "cannot pay up to n = 10,000,000" in estimate_of([curve(lambda n: 1e-6)], work, "float32", ROOFS)[0]
+    assert words in estimate_of([curve(lambda n: seconds)], work, "float32", ROOFS)[0]
 
 
-def test_nothing_is_said_where_nothing_is_known():
+def test_without_data_there_is_no_estimate():
     work = {n: AskedWork(8.0 * n) for n in SIZES}
     assert estimate_of([curve(lambda n: 1e-3)], work, "float32", None) == []
     assert estimate_of([curve(lambda n: 1e-3)], {100: AskedWork(800)}, "float32", ROOFS) == []
     assert estimate_of([], work, "float32", ROOFS) == []
 
 
-def test_a_right_answer_is_told_what_it_would_be_good_for():
+def test_a_right_answer_gets_an_estimate_of_its_use():
     moments = iter(k * 1e-4 for k in range(1000))  # each call of NumPy takes 100 µs on this clock
     said = reward(exercise("add_one"), ROOFS, lambda: next(moments))
     assert "An estimate, not measured" in said
@@ -61,7 +63,7 @@ def test_a_right_answer_is_told_what_it_would_be_good_for():
     assert reward(exercise("add_one"), None) == ""
 
 
-def test_the_records_beside_the_program_have_roofs():
+def test_the_installed_records_have_roofs():
     """An H200's memory moves 4.8 TB/s by its datasheet, a launch takes microseconds."""
     found = recorded_roofs()
     assert found is not None

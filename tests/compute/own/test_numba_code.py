@@ -61,13 +61,13 @@ def test_launches_are_noted_with_types_and_threads():
     assert array == "array(float32, 1d, C)"
 
 
-def test_kernels_that_a_lab_makes_when_it_runs_are_found_with_what_their_names_stand_for():
+def test_kernels_that_a_lab_makes_when_it_runs_are_found_with_the_values_of_their_names():
     *found, called = simulate(FOUND).splitlines()
     assert {*found} >= {"_tile_step", "pixels", "throw", "_finish"}
     assert called == "called compute.labs.mandelbrot.deep perturb"
 
 
-def test_what_is_missing_is_named_with_the_line_that_installs_it(monkeypatch):
+def test_a_missing_program_is_reported_with_its_install_command(monkeypatch):
     monkeypatch.setattr(gpu_numba_code, "find_ptxas", lambda: None)
     with pytest.raises(NumbaCodeUnavailable, match=r"(numba-cuda|ptxas) is not installed; pip install 'numba-cuda"):
         code_of(quiet, "sm_90", quiet)

@@ -33,7 +33,7 @@ def named(monkeypatch):
     catalogue.workloads.cache_clear()
 
 
-def test_its_ways_are_timed_and_compared_as_any_others(named):
+def test_ways_of_a_file_are_compared_like_any_others_and_shown_with_what_they_need(named):
     assert catalogue.workloads()[0] is named
     case = named.case(10, "float32")
     inputs = case.inputs(0)
@@ -47,7 +47,7 @@ def test_its_ways_are_timed_and_compared_as_any_others(named):
     assert named.about.startswith("    ")  # a block of code in Markdown, unchanged
 
 
-def test_the_code_panel_has_its_file_and_its_sources(named):
+def test_the_code_panel_shows_the_file_and_its_sources(named):
     shown = {file.key: file for file in files_of_workload(named)}
     assert {file.path.name for file in shown.values()} == {"blur.py", "blur.cu"}
     source = next(file for file in shown.values() if file.path.suffix == ".cu")
@@ -56,13 +56,12 @@ def test_the_code_panel_has_its_file_and_its_sources(named):
 
 
 @pytest.mark.parametrize("first", ["compute.own.code_tasks", "compute.own", "compute.labs", "compute.export.tasks"])
-def test_every_process_knows_it_whatever_it_imports_first(first):
+def test_every_process_knows_the_file_whatever_it_imports_first(first):
     """A job first imports the module of its task, which the file itself may import, too."""
     code = f"import {first}\nfrom compute.ways.catalogue import workload\nprint(workload('own_blur').title)"
     environment = {**os.environ, catalogue.OWN_FILE: str(BLUR)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout == "Yours: blur.py\n", done.stderr
 
 
@@ -98,7 +97,7 @@ def test_open_becomes_a_server_for_this_machine_alone(monkeypatch, tmp_path):
     assert commands.os.environ[catalogue.OWN_FILE] == str(file)
 
 
-def test_a_file_that_is_none_opens_nothing(monkeypatch, tmp_path):
+def test_a_missing_file_opens_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(commands.os, "execv", lambda *_: pytest.fail("a server was started"))
     assert command.main(["try", str(tmp_path / "none.py"), "--open"]) == 2
     assert command.main(["try", str(BLUR), "--open", "--watch"]) == 2

@@ -14,7 +14,6 @@ import pytest
 from compute.__main__ import main
 from compute.measure.statistics import Spread
 from compute.own import commands
-from compute.own.faults import KINDS
 from compute.own.report import BOTTOM, HEIGHT, as_html, as_json, lines
 from compute.own.trial import Options, TrialReport, WayReport, try_file
 from compute.own.verdict import AskedWork, verdict_of
@@ -36,10 +35,11 @@ def report():
     return try_file(FAULTY)
 
 
-def test_each_fault_is_told_in_one_sentence(report):
+def test_each_fault_is_one_sentence_and_the_right_ways_are_measured(report):
     assert report.refused == ""
+    assert not report.right
     found = {one.way.name: (one.kind, one.sentence) for one in report.ways}
-    wanted = {
+    expected = {
         "cpu_numpy": ("", "cpu_numpy: the reference (here: n = 1, 2, 3, "),
         "cpu_numpy_into": ("", "cpu_numpy_into: right (here: n = 1, 2, 3, "),
         "cpu_numpy_forever": ("hangs", "it did not end within 30 s"),
@@ -50,23 +50,19 @@ def test_each_fault_is_told_in_one_sentence(report):
         "cpu_awkward_absent": ("missing", "no_such_library_for_fieldlab is not installed (n = 1, line "),
         "gpu_cupy_syntax": ("compile", "it cannot be compiled or launched (n = 1, line "),
     }
-    assert set(found) == set(wanted)
-    for name, (kind, said) in wanted.items():
+    assert set(found) == set(expected)
+    for name, (kind, words) in expected.items():
         if name == "cpu_awkward_absent" and "awkward is not installed" in found[name][1]:
             continue
         assert found[name][0] == kind, found[name]
-        assert said in found[name][1]
+        assert words in found[name][1]
         assert "\n" not in found[name][1]
         assert found[name][1].endswith(".")
-
-
-def test_the_rest_is_measured(report):
     timed = {one.way.name for one in report.ways if one.series.get("float32")}
     assert timed == {"cpu_numpy", "cpu_numpy_into"}
     assert set(report.ways[0].series["float32"]) == {10, 100, 1000, 3000}
     assert report.findings["float32"].n == 3000
     assert "NumPy" in report.verdict["float32"][0]
-    assert not report.right
 
 
 def test_the_report_is_plain_json(report):
@@ -78,7 +74,7 @@ def test_the_report_is_plain_json(report):
     assert found["crossovers"]["float32"]["fast"]
 
 
-def test_the_page_is_whole_offline_and_escapes_everything(report):
+def test_the_html_report_works_offline_and_escapes_everything(report):
     evil = '</pre><script>alert(1)</script><img src="http://x.example/y" onerror=z>'
     bad = replace(report.ways[2].way, variant=evil)
     ways = [WayReport(bad, "wrong", "differs", evil, notes=[evil])]
@@ -93,16 +89,14 @@ def test_the_page_is_whole_offline_and_escapes_everything(report):
     assert "://" not in page
 
 
-def test_names_of_lines_that_end_at_the_same_place_stand_below_each_other():
-    """Labels are 14 px high, and must be within the figure."""
+def test_labels_of_lines_that_end_at_the_same_place_are_stacked_within_the_figure():
     way, one = OwnWay("blur", ecosystem_of("cpu_numpy"), ""), Spread.of([1e-3])
     ways = [WayReport(way, series={"float32": {10: one, 1000: one}}) for _ in range(5)]
     page = as_html(TrialReport(Path("blur.py"), "now", ways, verdict={"float32": []}), "")
     places = [float(y) for y in re.findall(r'<text x="[\d.]+" y="([\d.]+)">', page)]
     assert len(places) == 5
-    assert all(low - high >= 14 for high, low in pairwise(places))
+    assert all(low - high >= 14 for high, low in pairwise(places))  # px, their height
     assert places[-1] <= HEIGHT - BOTTOM
-    assert "font:14px" in page
 
 
 def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path, capsys):
@@ -112,13 +106,9 @@ def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path, capsys):
     assert capsys.readouterr().out == "own.py, line 1: syntax error: invalid syntax.\n"
     assert main(["try", str(tmp_path / "none.py"), "--json"]) == 2
     assert json.loads(capsys.readouterr().out)["refused"].startswith("there is no file")
-    assert main(["try", str(path), "--budget", "0"]) == 2
-    assert "budget must be more than 0 and at most 86400 seconds, not 0.0" in capsys.readouterr().err
-    assert main(["try", str(path), "--sizes", "9:3"]) == 2
-    assert "sizes must rise from at least 1, not 9 to 3" in capsys.readouterr().err
 
 
-def test_a_reference_that_fails_ends_it(tmp_path):
+def test_a_reference_that_fails_ends_the_trial(tmp_path):
     path = tmp_path / "own.py"
     path.write_text(
         "import numpy as np\nfrom compute.own import way, workload\n"
@@ -143,24 +133,21 @@ CPU = curve("cpu_numpy", {n: 1e-8 * n for n in (100, 1000, 10_000, 100_000)})
 GPU = curve("gpu_cupy", {n: 5e-6 + 1e-10 * n for n in (100, 1000, 10_000, 100_000)})
 
 
-def said(curves, roofs=None, work=None):
+def verdict(curves, roofs=None, work=None):
     return " ".join(verdict_of(curves, compare(*sides(curves)), roofs or {}, work or {}))
 
 
 def test_the_verdict_names_the_crossing_with_its_interval_and_the_launch():
-    words = said([CPU, GPU])
+    words = verdict([CPU, GPU])
     assert "CuPy is faster than NumPy from n ≈ 510 on (by the quartiles " in words  # 1e-8 n = 5e-6 + 1e-10 n
     assert "At n = 100,000 it is 67 times as fast (62.1 to 71.6)." in words  # 1e-3 s / 15e-6 s, exp ±0.071 of it
     low, high = (float(text.replace(",", "")) for text in re.search(r"quartiles ([\d,]+) to ([\d,]+)", words).groups())
     assert low < 505 < high
-    assert "Below that the launch is nearly all: 5.01 us at n = 100." not in words  # one n alone is not enough
-    slower = curve("cpu_numpy", {n: 1e-9 * n for n in (100, 1000, 10_000, 100_000)})
-    assert "Below that the launch is nearly all: 5.01 us at n = 100." in said([slower, GPU])
-
-
-def test_a_gpu_that_never_wins_is_said():
+    launch = "Below that the launch is nearly all: 5.01 us at n = 100."
+    assert launch not in words  # one n alone is not enough
+    assert launch in verdict([curve("cpu_numpy", {n: 1e-9 * n for n in (100, 1000, 10_000, 100_000)}), GPU])
     fast = curve("cpu_numpy", {n: 1e-12 * n for n in (100, 1000, 10_000)})
-    assert said([fast, GPU]).startswith("CuPy is slower than NumPy at every n of both")
+    assert verdict([fast, GPU]).startswith("CuPy is slower than NumPy at every n of both")
 
 
 @pytest.mark.parametrize(
@@ -173,54 +160,32 @@ def test_a_gpu_that_never_wins_is_said():
         (2.0 * 15e-6 * 1e12, float("nan"), "200 % of the copy roof: in cache: 30 MB fit the L2 of 50 MB"),
     ],
 )
-def test_what_limits_it_is_said(moved, flops, words):
+def test_the_verdict_names_what_limits_the_gpu(moved, flops, words):
     roof = Roof("cuda:0", "float32", 1e12, 1e13, 50e6)
-    assert words in said([CPU, GPU], {"gpu": roof}, {100_000: AskedWork(moved, flops)})
+    assert words in verdict([CPU, GPU], {"gpu": roof}, {100_000: AskedWork(moved, flops)})
 
 
-def test_every_kind_of_fault_has_words():
-    assert all(KINDS.values())
+def test_watching_tries_again_when_a_file_of_the_folder_is_saved_even_during_a_trial(tmp_path, monkeypatch):
+    own, trials, looks = tmp_path / "own.py", [], []
+    own.write_text("")
 
+    def trial(*_):
+        trials.append(1)
+        if len(trials) == 2:
+            later = own.stat().st_mtime_ns + 10**9
+            os.utime(own, ns=(later, later))
 
-@pytest.fixture
-def watched(tmp_path, monkeypatch):
-    """Return (actions of the next trials, actions of the next looks at the files, counts of both)."""
-    (tmp_path / "own.py").write_text("")
-    trials, looks, done = [], [], {"trials": 0, "looks": 0}
+    def look(_):
+        looks.append(len(trials))
+        if len(looks) == 3:
+            (tmp_path / "own.cu").write_text("")
+        elif len(looks) == 5:
+            raise KeyboardInterrupt
 
-    def taken(kind, acts):
-        def act(*_anything):
-            done[kind] += 1
-            if not acts:
-                raise KeyboardInterrupt
-            acts.pop(0)()
-
-        return act
-
-    monkeypatch.setattr(commands, "_once", taken("trials", trials))
-    monkeypatch.setattr(commands.time, "sleep", taken("looks", looks))
-    return trials, looks, done
-
-
-def nothing():
-    """Do nothing: no file is saved."""
-
-
-def test_watching_goes_on_when_a_file_beside_it_is_saved(watched, tmp_path):
-    trials, looks, done = watched
-    trials += [nothing, nothing]
-    looks += [nothing, nothing, lambda: (tmp_path / "own.cu").write_text("")]
-    assert main(["try", str(tmp_path / "own.py"), "--watch"]) == 130
-    assert done == {"trials": 2, "looks": 4}
-
-
-def test_what_is_saved_during_a_trial_is_tried_next(watched, tmp_path):
-    trials, looks, done = watched
-    later = (tmp_path / "own.py").stat().st_mtime_ns + 10**9
-    trials += [lambda: os.utime(tmp_path / "own.py", ns=(later, later)), nothing]
-    looks += [nothing]
-    assert main(["try", str(tmp_path / "own.py"), "--watch"]) == 130
-    assert done == {"trials": 2, "looks": 2}
+    monkeypatch.setattr(commands, "_once", trial)
+    monkeypatch.setattr(commands.time, "sleep", look)
+    assert main(["try", str(own), "--watch"]) == 130
+    assert looks == [1, 1, 1, 3, 3]  # no pause between the second trial and the third
 
 
 HELPED = """
@@ -257,16 +222,15 @@ def test_a_module_beside_the_file_can_be_imported_by_a_way(tmp_path, monkeypatch
     ("arguments", "says"),
     [
         (["--sizes", "1:inf"], "must be two whole numbers from 1 to"),
-        (["--sizes", "1:nan"], "must be two whole numbers"),
         (["--sizes=1.5:10"], "must be two whole numbers"),
         (["--sizes=-3:10"], "must be two whole numbers"),
-        (["--sizes", "1:1e400"], "must be two whole numbers"),
         (["--sizes", "1"], "must be two whole numbers"),
+        (["--sizes", "9:3"], "sizes must rise from at least 1, not 9 to 3"),
         (["--seed=-1"], "seed must be a whole number from 0 to"),
+        (["--budget", "0"], "budget must be more than 0 and at most 86400 seconds, not 0.0"),
         (["--budget", "inf"], "budget must be more than 0 and at most 86400 seconds, not inf"),
         (["--deadline", "nan"], "deadline must be more than 0"),
         (["--check", "--sizes", "1:10"], "--sizes has no effect with --check"),
-        (["--check", "--budget", "3"], "--budget has no effect with --check"),
         (["--port", "5010"], "--port has no effect without --open"),
         (["--open", "--port", "70000"], "must be 1 to 65535"),
         (["--html", "FILE"], "--html would overwrite the file itself"),
@@ -282,7 +246,7 @@ def test_a_request_that_cannot_be_tried_is_refused(tmp_path, capsys, arguments, 
     assert path.read_text() == HELPED
 
 
-def test_interpreted_loops_are_not_timed_as_numba_s(tmp_path, monkeypatch):
+def test_interpreted_loops_are_not_timed_as_numba(tmp_path, monkeypatch):
     path = tmp_path / "own.py"
     path.write_text(HELPED.replace("cpu_numpy_helped", "cpu_numba").replace("from helper import loop", "loop = plain"))
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
