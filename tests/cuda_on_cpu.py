@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from importlib.metadata import version
@@ -55,22 +55,18 @@ class FakeGpu(Host):
 
 
 class Module:
-    """A compiled .cu; `get_function(name)` returns a kernel like a cupy.RawModule's. `backwards`: last block first."""
+    """A compiled .cu, or its text; `get_function(name)` returns a kernel like a cupy.RawModule's.
 
-    def __init__(self, path: Path, defines: Mapping[str, Any]) -> None:
-        self._load(source_text(path), path.name, defines)
+    backwards(): whether the last block runs first.
+    """
 
-    @classmethod
-    def of(cls, source: str, defines: Mapping[str, Any]) -> Module:
-        """Compile the text of a .cu."""
-        made = cls.__new__(cls)
-        made._load(source, "source", defines)
-        return made
-
-    def _load(self, source: str, name: str, defines: Mapping[str, Any]) -> None:
-        self.backwards = False
+    def __init__(
+        self, source: Path | str, defines: Mapping[str, Any], backwards: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._backwards = backwards
+        text, name = (source, "source") if isinstance(source, str) else (source_text(source), source.name)
         KEPT.mkdir(parents=True, exist_ok=True)
-        self._module = CudaOnCpu(source, name, [f"{key}={value}" for key, value in defines.items()], BUILD)
+        self._module = CudaOnCpu(text, name, [f"{key}={value}" for key, value in defines.items()], BUILD)
 
     def get_function(self, name: str) -> Any:
         """Return a function of (grid, block, arguments, shared_mem=bytes)."""
@@ -82,7 +78,7 @@ class Module:
 
     def _in_order(self, kernel: Any) -> Any:
         def launch(*arguments: Any, shared_mem: int = 0) -> None:
-            with AccessWatch.watching(Order.backwards if self.backwards else Order.given) as watch:
+            with AccessWatch.watching(Order.backwards if self._backwards() else Order.given) as watch:
                 kernel(*arguments, shared_mem=shared_mem)
             if watch.fault:
                 raise RuntimeError(watch.fault[1])
@@ -91,27 +87,17 @@ class Module:
 
 
 class Library:
-    """Stand-in for compile_cuda: compiles each source once per set of defines. `backwards`: last block first."""
+    """Stand-in for compile_cuda: compiles each source once per set of defines. backwards: last block first."""
 
     def __init__(self) -> None:
-        self._made, self._backwards = {}, False
+        self._made: dict[Any, Module] = {}
+        self.backwards = False
 
     def __call__(self, path: Path, *, defines: Mapping[str, Any]) -> Module:
         key = path, tuple(sorted(defines.items()))
         if key not in self._made:
-            self._made[key] = Module(path, defines)
-            self._made[key].backwards = self._backwards
+            self._made[key] = Module(path, defines, lambda: self.backwards)
         return self._made[key]
-
-    @property
-    def backwards(self) -> bool:
-        return self._backwards
-
-    @backwards.setter
-    def backwards(self, last_first: bool) -> None:
-        self._backwards = last_first
-        for module in self._made.values():
-            module.backwards = last_first
 
 
 def resources_of(path: Path, defines: Defines, architecture: str) -> dict[str, Resources]:

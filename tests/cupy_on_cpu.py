@@ -1,20 +1,23 @@
-"""Stand-in for CuPy on a machine without a GPU: NumPy for the arrays, cuda_on_cpu for the kernels.
+"""CuPy on a machine without a GPU: the stand-in of `fieldlab try`, with strictly compiled kernels and graphs.
 
 It does not test CuPy itself, only that the project's code computes correct numbers with these functions.
 """
 
 from __future__ import annotations
 
-import re
-from contextlib import nullcontext
+import sys
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
+from compute.own import gpu_stand_in
+from compute.own.gpu_stand_in import StandInArray as Array
+from compute.own.gpu_stand_in import as_array as asarray
 from tests.cuda_on_cpu import Module
 
-REAL = {"float32": "float", "float64": "double", "int32": "int"}
+__all__ = ["Array", "Graph", "RawKernel", "Stream", "asarray", "extensions", "module"]
 
 
 class RawKernel:
@@ -29,39 +32,14 @@ class RawKernel:
 
     def compile(self) -> None:
         if self._module is None:
-            self._module = Module.of(self._code, self._defines)
+            self._module = Module(self._code, self._defines, lambda: RawKernel.backwards)
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
         assert Graph.recording is None or self._module, "a kernel is loaded while a graph is recorded"
         self.compile()
-        self._module.backwards = RawKernel.backwards
         numbers = {int: np.int64, float: np.float64}
         values = tuple(numbers.get(type(value), lambda v: v)(value) for value in arguments)
         Graph.record_or_run(lambda: self._module.get_function(self._name)(grid, block, values))
-
-
-class ElementwiseKernel:
-    """An elementwise kernel. T is the dtype of the first array; arguments are arrays, the outputs last."""
-
-    def __init__(self, inputs: str, outputs: str, operation: str, name: str) -> None:
-        self._parameters = [p.split() for p in (*inputs.split(","), *outputs.split(","))]
-        self._operation, self._name = operation, name
-
-    def __call__(self, *arrays: np.ndarray[Any, Any]) -> None:
-        assert len(arrays) == len(self._parameters)
-        for array, (kind, name) in zip(arrays, self._parameters, strict=True):
-            wanted = arrays[0].dtype if kind == "T" else np.dtype(kind)  # as in CuPy, where "int" is a long
-            if array.dtype != wanted:
-                raise TypeError(f"Type is mismatched. {name} {array.dtype} {wanted}")
-        pointers = ", ".join(f"{REAL.get(kind, kind)}* {name}_" for kind, name in self._parameters)
-        names = "".join(f"{REAL.get(kind, kind)}& {name} = {name}_[i_]; " for kind, name in self._parameters)
-        code = (
-            f'extern "C" __global__ void {self._name}({pointers}, long long n_)\n'
-            f"{{ long long i_ = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
-            f"  if (i_ < n_) {{ {names} {self._operation}; }} }}\n"
-        )
-        kernel = RawKernel(re.sub(r"\bT\b", REAL[arrays[0].dtype.name], code), self._name)
-        kernel((-(-arrays[0].size // 64),), (64,), (*arrays, arrays[0].size))
 
 
 class Graph:
@@ -81,11 +59,8 @@ class Graph:
             launch()
 
 
-class Stream(nullcontext[Any]):
-    """A stream that runs all work immediately."""
-
-    def __init__(self, non_blocking: bool = False) -> None:
-        super().__init__(self)
+class Stream(gpu_stand_in.Stream):
+    """A stream that runs all work immediately, or records it."""
 
     def begin_capture(self) -> None:
         Graph.recording = []
@@ -95,43 +70,22 @@ class Stream(nullcontext[Any]):
         graph, Graph.recording = Graph(Graph.recording), None
         return graph
 
-    def synchronize(self) -> None: ...
-
-
-class Array(np.ndarray):  # type: ignore[type-arg]
-    """An array with the methods of CuPy's arrays that NumPy's lack."""
-
-    def set(self, host: np.ndarray[Any, Any], stream: Any = None) -> None:
-        self[...] = host
-
-    def get(self, stream: Any = None, out: Any = None, blocking: bool = True) -> Any:
-        if out is None:
-            return np.array(self)
-        out[...] = self
-        return out
-
-
-def empty(shape: Any, dtype: Any = np.float64) -> Array:
-    return np.empty(shape, dtype).view(Array)
-
-
-def asarray(host: Any, dtype: Any = None) -> Array:
-    return np.array(host, dtype).view(Array)
-
 
 def module() -> ModuleType:
     """Return the module for `import cupy`."""
-    made = ModuleType("cupy")
-    made.__dict__.update({name: getattr(np, name) for name in dir(np) if not name.startswith("__")})
-    cuda = ModuleType("cupy.cuda")
-    made.__dict__.update(RawKernel=RawKernel, ElementwiseKernel=ElementwiseKernel, fuse=lambda: lambda f: f, cuda=cuda)
-    made.__dict__.update(asnumpy=np.array, empty=empty, asarray=asarray, empty_like=lambda a: empty(a.shape, a.dtype))
-    cuda.__dict__.update(Stream=Stream, get_current_stream=Stream)
+    made = _stand_in("cupy")
+    made.RawKernel, made.cuda.Stream, made.cuda.get_current_stream = RawKernel, Stream, Stream
     return made
 
 
 def extensions() -> ModuleType:
     """Return the module for `import cupyx`."""
-    made = ModuleType("cupyx")
-    made.__dict__.update(empty_like_pinned=np.empty_like)
-    return made
+    return _stand_in("cupyx")
+
+
+def _stand_in(name: str) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        for each in ("cupy", "cupy.cuda", "cupyx"):
+            patch.setitem(sys.modules, each, None)
+        gpu_stand_in.install()
+        return sys.modules[name]

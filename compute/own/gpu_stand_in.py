@@ -32,7 +32,7 @@ BLOCK = 128
 class StandInArray(np.ndarray[Any, Any]):
     """A NumPy array in place of a GPU array, with CuPy's `get` and `set`."""
 
-    def get(self, stream: Any = None, out: Any = None) -> NDArray[Any]:  # noqa: ARG002 - CuPy's signature
+    def get(self, stream: Any = None, out: Any = None, blocking: bool = True) -> NDArray[Any]:  # noqa: ARG002 - as CuPy
         """Return a copy on the host."""
         if out is None:
             return np.array(self)
