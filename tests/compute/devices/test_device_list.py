@@ -23,7 +23,7 @@ def test_a_list_of_gpus_is_parsed_and_formatted(text, numbers, name):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "cuda", "cuda:", "cuda:a", "cuda:1-", "cuda:0,0", "cuda:3-1", "cuda:64", "0-3", "cuda:" + "0," * 999]
+    "text", ["", "cuda:", "cuda:a", "cuda:1-", "cuda:0,0", "cuda:3-1", "cuda:64", "0-3", "cuda:" + "0," * 999]
 )
 def test_an_invalid_list_is_refused_by_name(text):
     with pytest.raises(ValueError, match="devices"):

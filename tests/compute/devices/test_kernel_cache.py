@@ -47,54 +47,43 @@ def kept(package):
     return {name for name, cache in caches.items() if len(list(cache.glob("*.nb?"))) == 2}
 
 
-def test_kernels_are_current_once_recorded(package):
-    assert not kernel_cache.is_current()
-    kernel_cache.note_current()
-    assert kernel_cache.is_current()
-    more = package / "labs/wave/more.py"
-    more.write_text("")
-    assert not kernel_cache.is_current()
-    more.unlink()
-    assert kernel_cache.is_current()
-
-
-def record(text):
-    return lambda package, patch: (package / "__pycache__" / kernel_cache.RECORD).write_text(text)
-
-
 CHANGES = {
     "a source": lambda package, patch: (package / PLAIN).write_text("one = 2\n"),
     "a source of a lab": lambda package, patch: (package / LAB).write_text("one = 2\n"),
-    "a shared source": lambda package, patch: (package / SHARED).write_text("one = 2\n"),
     "the time of a source": lambda package, patch: os.utime(package / LAB, ns=(0, 10**18)),  # Numba compares it
+    "a new source": lambda package, patch: (package / "labs/wave/more.py").write_text(""),
     "a removed source": lambda package, patch: (package / PLAIN).unlink(),
     "another Numba": lambda package, patch: patch.setattr(kernel_cache, "version", lambda name: "99.0"),
     "another processor": lambda package, patch: patch.setattr(kernel_cache, "cpu_name", lambda: "another"),
     "an emptied cache": lambda package, patch: next(package.rglob("*.nbi")).unlink(),
-    "an empty record": record(""),
-    "a list as record": record("[]"),
-    "a record of wrong types": record('{"sources": 1}'),
-    "a record of a wrong index": record('{"sources": {}, "made_by": {}, "index": 3}'),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_makes_the_kernels_outdated(package, monkeypatch, change):
+def test_kernels_are_current_from_their_record_to_the_next_change(package, monkeypatch, change):
+    assert not kernel_cache.is_current()
     kernel_cache.note_current()
+    assert kernel_cache.is_current()
     CHANGES[change](package, monkeypatch)
+    assert not kernel_cache.is_current()
+
+
+@pytest.mark.parametrize("record", ["", "[]", '{"sources": 1}', '{"sources": {}, "made_by": {}, "index": 3}'])
+def test_a_damaged_record_makes_the_kernels_outdated(package, record):
+    kernel_cache.note_current()
+    (package / "__pycache__" / kernel_cache.RECORD).write_text(record)
     assert not kernel_cache.is_current()
 
 
 @pytest.mark.parametrize(
     ("changed", "left"),
-    [([LAB], {PLAIN, OTHER, SHARED}), ([SHARED], set()), ([PLAIN], set()), ([], {PLAIN, LAB, OTHER, SHARED})],
-    ids=["a lab", "what labs share", "top", "nothing"],
+    [(LAB, {PLAIN, OTHER, SHARED}), (SHARED, set()), (PLAIN, set()), (None, {PLAIN, LAB, OTHER, SHARED})],
 )
 def test_an_update_deletes_kernels_that_may_contain_old_code(package, changed, left):
     """Numba would still use a kernel that contains a compiled function of another, changed file."""
     kernel_cache.note_current()
-    for name in changed:
-        (package / name).write_text("one = 2\n")
+    if changed:
+        (package / changed).write_text("one = 2\n")
     kernel_cache.forget_stale()
     assert kept(package) == left
 
@@ -119,23 +108,22 @@ def test_kernels_in_another_folder_are_found_and_deleted(package, tmp_path_facto
     assert kept(package) == {PLAIN, LAB, OTHER, SHARED}
 
 
-def test_build_times_are_remembered_by_kernel(package):
-    assert kernel_cache.usual_seconds("wave.step") is None
+def test_build_times_are_remembered_by_kernel_and_processor(package, monkeypatch):
+    def known():
+        return kernel_cache.usual_seconds("wave.step"), kernel_cache.usual_seconds("heat.step")
+
+    assert known() == (None, None)
     kernel_cache.remember("wave.step", 4.2)
     kernel_cache.remember("heat.step", 1.5)
     kernel_cache.remember("wave.step", 3.1)
-    assert (kernel_cache.usual_seconds("wave.step"), kernel_cache.usual_seconds("heat.step")) == (3.1, 1.5)
+    assert known() == (3.1, 1.5)
     kernel_cache.remember("", 4.2)
     assert kernel_cache.usual_seconds("") is None
-
-
-def test_build_times_of_another_processor_are_ignored(package, monkeypatch):
-    kernel_cache.remember("wave.step", 4.2)
     monkeypatch.setattr(kernel_cache, "cpu_name", lambda: "another")
     forget(kernel_cache)
-    assert kernel_cache.usual_seconds("wave.step") is None
+    assert known() == (None, None)
     kernel_cache.remember("heat.step", 1.5)
-    assert (kernel_cache.usual_seconds("wave.step"), kernel_cache.usual_seconds("heat.step")) == (None, 1.5)
+    assert known() == (None, 1.5)
     forget(kernel_cache)
 
 
@@ -197,7 +185,7 @@ def test_a_kernel_is_written_before_its_index(shared_cache, monkeypatch):
 
 
 @pytest.mark.parametrize("why", ["no such locks", "a file of another user"])
-def test_kernels_are_kept_without_locks(shared_cache, tmp_path, monkeypatch, why):
+def test_kernels_are_stored_without_locks(shared_cache, tmp_path, monkeypatch, why):
     if why == "no such locks":
         monkeypatch.setattr(kernel_cache, "fcntl", None)
     else:
@@ -214,7 +202,6 @@ NOWHERE = """if True:
     from types import SimpleNamespace
     from numba.core import caching
     caching.CacheImpl._locator_classes = []  # as in a read-only installation without a writable home
-    from compute.devices import kernel_cache
     from compute.devices import kernel_cache
     kernel_cache.os = SimpleNamespace(**vars(os) | {"access": lambda *_: False})
     from compute.display.cpu_numba import disc  # a kernel that is to be cached
@@ -244,7 +231,7 @@ def test_a_server_without_a_writable_folder_compiles_nothing_ahead(monkeypatch):
     assert out.getvalue().startswith("compiled kernels cannot be cached, so each process compiles its own: none ")
 
 
-def test_kernels_are_kept_in_the_first_writable_folder(package, monkeypatch, tmp_path):
+def test_kernels_are_stored_in_the_first_writable_folder(package, monkeypatch, tmp_path):
     named, beside = tmp_path / "named" / "deeper", package / "__pycache__"
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(named))
     writable = {tmp_path, package, beside, named}

@@ -15,27 +15,19 @@ from compute.devices import kernel_cache, precompile
 from compute.devices.builds import building
 from compute.devices.precompile import Part
 from compute.labs import lab_class
-from compute.measure.verdict import Variant
 from tests.sources import ROOT
 
 pytestmark = pytest.mark.extended
 
 
-@pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    return tmp_path
-
-
-def build(*names):
-    for name in names:
-        with building(name):
+def test_the_build_times_of_a_part_are_recorded(tmp_path, monkeypatch):
+    def build():
+        with building("wave.step"):
             pass
 
-
-def test_the_build_times_of_a_part_are_recorded(cache, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernel_cache, "NOTICEABLE", 0.0)
-    precompile.compile_part(Part("waves", lambda: build("wave.first", "wave.step")), lambda part, words: None)
+    precompile.compile_part(Part("waves", build), lambda part, words: None)
     assert kernel_cache.usual_seconds("wave.step") is not None
 
 
@@ -45,39 +37,13 @@ def test_the_parts_can_be_sent_to_a_child():
     assert pickle.loads(pickle.dumps(made))[0].run.args[0] is lab
 
 
-@pytest.fixture
-def opened(monkeypatch):
-    """Return a function that returns the values of all labs of a class that are opened from then on."""
-
-    def watch(lab):
-        begun, labs = lab.__init__, []
-        monkeypatch.setattr(lab, "__init__", lambda self, **values: labs.append(values) or begun(self, **values))
-        return labs
-
-    return watch
-
-
-@pytest.mark.parametrize("own", ["cpu_numpy", "cpu_numba"])
-def test_both_ways_of_the_first_comparison_are_compiled(monkeypatch, opened, own):
-    """If the tab uses a GPU, the other way is a kernel of the host; here the tab uses NumPy instead of a GPU."""
-    lab = lab_class("diffusion")
-    labs = opened(lab)
-    monkeypatch.setattr(
-        precompile, "pairing", lambda values, backends: (Variant("cpu_numba"), Variant("cpu_numpy"), [])
-    )
-    precompile.first_screen(lab, {"backend": own, "ny": 8, "nx": 8})
-    others = ["cpu_numba"] if own == "cpu_numpy" else []  # NumPy's way compiles nothing
-    assert [values["backend"] for values in labs] == [own, own, *others]
-    assert {values["ny"] for values in labs} == {8}
-
-
-@pytest.mark.parametrize(("name", "compared"), [("crossover", False), ("l_curve", True)])
-def test_only_labs_with_a_comparison_open_further_ones(opened, name, compared):
-    """A lab that times its own implementations may have no result yet: on a GPU it had none after two steps."""
-    lab = lab_class(name)
-    labs = opened(lab)
+def test_a_lab_without_a_comparison_opens_no_further_one(monkeypatch):
+    """The crossover may have no result yet: on a GPU it had none after two steps."""
+    lab = lab_class("crossover")
+    begun, opened = lab.__init__, []
+    monkeypatch.setattr(lab, "__init__", lambda self, **values: opened.append(values) or begun(self, **values))
     precompile.first_screen(lab, first_values(lab, parts_of(lab)) | {"backend": "cpu_numpy"})
-    assert (len(labs) > 1) == compared
+    assert len(opened) == 1
 
 
 # Numba's cache log (NUMBA_DEBUG_CACHE) names the kernels that a process needs, whether compiled or found in the cache.

@@ -23,8 +23,6 @@ before = own()
 give_back()
 print(before - own())
 """
-
-
 ELSEWHERE = """
 import ctypes
 ctypes.CDLL = lambda name: object()  # without malloc_trim and mallinfo2
@@ -62,21 +60,22 @@ def test_memory_is_returned_once_and_not_before_a_pause(monkeypatch):
     assert looked == ["collected", "given back"]
 
 
+def output(program):
+    """Return the output of a separate process: other objects in this one would be collected or allocated."""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such function")
 def test_a_fragmented_heap_is_returned():
-    said = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
-    assert float(said.stdout) > 100  # MB, of 150
+    assert float(output(HOLES)) > 100  # MB, of 150
 
 
 def test_other_c_libraries_release_nothing_and_report_no_bytes():
-    said = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True, check=True)
-    assert said.stdout.split() == ["None", "0"]
+    assert output(ELSEWHERE).split() == ["None", "0"]
 
 
 def test_memory_in_use_is_counted_until_it_is_freed():
-    """In a separate process: other objects in this one would be collected or allocated in between."""
-    said = subprocess.run([sys.executable, "-c", COUNTED], capture_output=True, text=True, check=True)
-    before, during, after = (InUse(*map(int, line.split())) for line in said.stdout.splitlines())
+    before, during, after = (InUse(*map(int, line.split())) for line in output(COUNTED).splitlines())
     assert before.blocks > 10_000
     assert during.blocks - before.blocks >= 50_000
     assert during.malloc == 0 or during.malloc - before.malloc >= 8 * 2**20

@@ -63,9 +63,6 @@ def test_a_lent_folder_is_removed_after_an_error(temporary):
         (folder / "a").write_text("a")
         raise ZeroDivisionError
     assert list(temporary.iterdir()) == []
-
-
-def test_an_invalid_kind_of_folder_is_refused():
     with pytest.raises(ValueError, match="'two words'"):
         scratch.folder("two words")
 

@@ -87,25 +87,21 @@ def test_an_unsupported_figure_is_none_and_the_others_remain(nvml, function, fie
 
 
 def test_a_lost_gpu_is_reported_until_it_returns(nvml, monkeypatch):
-    monkeypatch.setattr(system, "AGAIN", 0.0)
     machine = System()
     assert len(machine.read().gpus) == 2
     nvml.lost = True
     reading = machine.read()
     assert (reading.gpus, reading.problem) == ((), "NVML has failed: GPU is lost")
     assert reading.cpu.memory_total > 0
-    machine.read()  # it does not restart either
+    machine.read()
+    starts = nvml.starts
+    machine.read()  # a failed NVML is not started again at once
+    assert nvml.starts == starts
+    monkeypatch.setattr(system, "AGAIN", 0.0)
+    assert "NVML does not start: GPU is lost" in machine.read().problem
     nvml.lost = False
     assert len(machine.read().gpus) == 2
     assert machine.read().problem == ""
-
-
-def test_a_failed_nvml_is_not_retried_at_once(nvml):
-    nvml.lost = True
-    machine = System()
-    for _ in range(3):
-        assert "NVML does not start: GPU is lost" in machine.read().problem
-    assert nvml.starts == 1
 
 
 def test_a_missing_nvml_is_reported_with_its_install_command_only_if_there_is_a_driver(nvml, monkeypatch):
@@ -139,10 +135,9 @@ def test_a_part_of_a_gpu_is_read_by_its_uuid(nvml, monkeypatch):
 
 def test_gpus_numbered_by_speed_are_refused_unless_they_are_equal(nvml, monkeypatch):
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    problem = "CUDA numbers these GPUs by speed and NVML by bus: set CUDA_DEVICE_ORDER=PCI_BUS_ID"
     reading = System().read()
-    assert (reading.gpus, reading.problem) == (
-        (), "CUDA numbers these GPUs by speed and NVML by bus: set CUDA_DEVICE_ORDER=PCI_BUS_ID",
-    )  # fmt: skip
+    assert (reading.gpus, reading.problem) == ((), problem)
     nvml.names = ("NVIDIA H200",) * 2  # equal GPUs have only one order
     assert len(System().read().gpus) == 2
     nvml.names = ("NVIDIA H200", "NVIDIA A40")
@@ -191,7 +186,7 @@ def test_a_record_names_the_gpus_that_cuda_may_use(monkeypatch, tmp_path, order,
         assert gpus[0]["memory"] == 71 * 2**30
 
 
-def test_reasons_of_a_low_clock_are_named(nvml):
+def test_reasons_of_a_low_clock_are_named():
     assert gpu_nvml.reasons(0x01) == ()  # idle
     assert gpu_nvml.reasons(0x02) == ("a clock that was locked below it (application clocks)",)
     assert gpu_nvml.reasons(0x10 | 0x100) == ("other GPUs that it follows (sync boost)", "the display's clock")
@@ -200,14 +195,13 @@ def test_reasons_of_a_low_clock_are_named(nvml):
 # -- a bench's conditions
 
 
-def watched(nvml, monkeypatch, between, before=lambda: None):
-    """Return the warnings about a case during which `between` ran."""
+def warnings_of(between, monkeypatch):
+    """Return the warnings about a case during which `between` ran, and the record."""
     monkeypatch.setattr(conditions, "OTHERS_SHARE", 1e9)  # other tests run in parallel
-    before()
     watch = Watch(System())
     between()
     watch.note("case")
-    return list(watch.warnings("case")), watch
+    return list(watch.warnings("case")), watch.as_record()
 
 
 def test_another_process_on_the_gpu_is_named(nvml, monkeypatch):
@@ -215,34 +209,31 @@ def test_another_process_on_the_gpu_is_named(nvml, monkeypatch):
         nvml.use(os.getpid(), 1.0)
         nvml.use(os.getppid(), 3.5)
 
-    warnings, watch = watched(nvml, monkeypatch, between)
+    warnings, record = warnings_of(between, monkeypatch)
     name = psutil.Process(os.getppid()).name()
     assert warnings == [f"another process used cuda:{k}: {name} (pid {os.getppid()}, 3.5 GiB)" for k in (0, 1)]
-    plain = watch.as_record()
-    assert plain["cases"][0]["warnings"] == warnings
-    assert plain["before"]["gpus"][0]["users"] == ()
-    assert len(plain["after"]["gpus"][0]["users"]) == 2
+    assert record["cases"][0]["warnings"] == warnings
+    assert record["before"]["gpus"][0]["users"] == ()
+    assert len(record["after"]["gpus"][0]["users"]) == 2
 
 
 def test_in_a_container_the_only_new_process_counts_as_ours(nvml, monkeypatch):
-    assert watched(nvml, monkeypatch, lambda: nvml.use(ELSEWHERE))[0] == []
-    warnings, _ = watched(nvml, monkeypatch, lambda: nvml.use(ELSEWHERE + 1))  # the first process existed before
+    assert warnings_of(lambda: nvml.use(ELSEWHERE), monkeypatch)[0] == []
+    warnings, _ = warnings_of(lambda: nvml.use(ELSEWHERE + 1), monkeypatch)  # the first process existed before
     assert warnings == [f"another process used cuda:{k}: a process (pid {ELSEWHERE})" for k in (0, 1)]
 
 
-def test_a_throttled_clock_is_reported_with_its_reason(nvml, monkeypatch):
-    def hot():
-        nvml.throttle = 0x40
-
-    warnings, _ = watched(nvml, monkeypatch, hot)
-    assert warnings[0] == "the clock of cuda:0 was held down by heat (hardware) (1755 of 1980 MHz)"
-
-    def capped():
-        nvml.throttle = 0x1
-        nvml.violated = 700_000_000
-
-    assert watched(nvml, monkeypatch, capped)[0][0] == "the clock of cuda:0 was held down by power or heat for 1.4 s"
-    assert watched(nvml, monkeypatch, lambda: None)[0] == []  # earlier throttling does not count
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"throttle": 0x40}, "the clock of cuda:0 was held down by heat (hardware) (1755 of 1980 MHz)"),
+        ({"violated": 700_000_000}, "the clock of cuda:0 was held down by power or heat for 1.4 s"),
+    ],
+)
+def test_a_throttled_clock_is_reported_with_its_reason(nvml, monkeypatch, changes, warning):
+    assert warnings_of(lambda: vars(nvml).update(changes), monkeypatch)[0][0] == warning
+    vars(nvml).update(throttle=0x1)
+    assert warnings_of(lambda: None, monkeypatch)[0] == []  # earlier throttling does not count
 
 
 def replay(monkeypatch, *moments):
@@ -281,12 +272,12 @@ def test_a_case_reports_the_cores_that_other_processes_kept_busy(monkeypatch, mo
     for title in titles:
         watch.note(title)
     for title, cores in found.items():
-        said = (f"other processes kept {cores:.1f} of 10 CPU threads busy",) if cores else ()
-        assert watch.warnings(title) == said
+        expected = (f"other processes kept {cores:.1f} of 10 CPU threads busy",) if cores else ()
+        assert watch.warnings(title) == expected
     assert {case["title"]: case["cores_of_others"] for case in watch.as_record()["cases"]} == found
 
 
-def test_the_work_of_others_is_that_of_the_machine_less_our_own(monkeypatch):
+def test_the_work_of_others_is_the_machines_without_our_own(monkeypatch):
     """Of 12 s of CPU time in 4 s, 2 were ours; the counters of some systems do not advance."""
     replay(monkeypatch, (100, 400, 10), (112, 440, 12), (100, 400, 10))
     clock = iter([1.0, 5.0, 6.0])
@@ -346,12 +337,12 @@ def test_a_sampler_reads_in_one_thread_while_anyone_watches():
 
 
 def test_a_failed_reading_does_not_end_the_sampler(caplog):
-    machine, calls = Machine(), []
+    machine = Machine()
+    outcomes = iter([None, ValueError("planted")])
 
     def read():
-        calls.append(1)
-        if len(calls) == 2:
-            raise ValueError("planted")
+        if error := next(outcomes, None):
+            raise error
         return machine.read()
 
     sampler = Sampler(read, period=0.001)
@@ -380,12 +371,11 @@ def test_a_hanging_driver_does_not_block_viewers():
     require_ended(sampler)
 
 
-def _of_this_process(gpu):
-    return sum(user.memory for user in gpu.users if user.mine)
-
-
 @pytest.mark.gpu
 def test_nvml_reads_a_real_gpu():
+    def own_bytes(gpu):
+        return sum(user.memory for user in gpu.users if user.mine)
+
     chosen = backend("gpu_cupy")
     if chosen.missing:
         pytest.skip(chosen.missing)
@@ -400,7 +390,7 @@ def test_nvml_reads_a_real_gpu():
     device.synchronise()
     gpu = System().read().gpus[0]
     assert gpu.memory_total == pytest.approx(about["memory"], rel=0.03)
-    assert _of_this_process(gpu) >= _of_this_process(first) + 0.9 * 2**30  # others may use the GPU, too
+    assert own_bytes(gpu) >= own_bytes(first) + 0.9 * 2**30  # others may use the GPU, too
     assert 0 <= gpu.use <= 100
     assert 1e8 < gpu.clock <= gpu.clock_limit
     assert 10 < gpu.temperature < 110

@@ -13,8 +13,27 @@ from compute.engine.shared_memory import memory_file
 from compute.process.channel import HEADER, MOST_BYTES, MOST_DESCRIPTORS, Channel
 
 
-def test_messages_and_descriptors_come_as_they_were_sent_however_they_are_read():
-    ours, theirs = (Channel(end) for end in socket.socketpair())
+@pytest.fixture
+def ends():
+    """Return both ends of a channel."""
+    made = [Channel(end) for end in socket.socketpair()]
+    yield made
+    for end in made:
+        end.close()
+
+
+@pytest.fixture
+def raw():
+    """Return a socket, and the channel at its other end."""
+    end, other = socket.socketpair()
+    channel = Channel(other)
+    yield end, channel
+    end.close()
+    channel.close()
+
+
+def test_messages_and_descriptors_arrive_as_they_were_sent_until_the_end(ends):
+    ours, theirs = ends
     files = [memory_file(size) for size in (10, 20, 30)]
     sent = [("a", files[:2]), ("b", []), (bytes(100_000), []), ("c", files[2:]), ("d", [])]
     thread = threading.Thread(target=lambda: [ours.send(message, passed) for message, passed in sent])
@@ -33,24 +52,12 @@ def test_messages_and_descriptors_come_as_they_were_sent_however_they_are_read()
     assert theirs.waiting(120.0)
     with pytest.raises(EOFError):
         theirs.receive()
-    theirs.close()
     for one in files:
         os.close(one)
 
 
-def test_several_that_have_come_are_known_without_another_look(monkeypatch):
-    ours, theirs = (Channel(end) for end in socket.socketpair())
-    for number in range(3):
-        ours.send(number)
-    assert theirs.receive()[0] == 0
-    monkeypatch.setattr(theirs, "_poll", None)
-    assert [theirs.waiting(0.0) and theirs.receive()[0] for _ in range(2)] == [1, 2]
-    for end in (ours, theirs):
-        end.close()
-
-
-def test_descriptors_for_which_there_was_no_room_are_missed_by_their_message_alone(monkeypatch):
-    ours, theirs = (Channel(end) for end in socket.socketpair())
+def test_descriptors_beyond_the_processs_limit_are_missing_in_their_message_alone(ends, monkeypatch):
+    ours, theirs = ends
     file, receive = memory_file(10), socket.recv_fds
 
     def refuse(sock: socket.socket, size: int, most: int, flags: int) -> tuple[bytes, list[int], int, object]:
@@ -68,49 +75,38 @@ def test_descriptors_for_which_there_was_no_room_are_missed_by_their_message_alo
     assert (message, os.fstat(kept).st_size) == ("next", os.fstat(file).st_size)
     for one in (file, kept):
         os.close(one)
-    for end in (ours, theirs):
-        end.close()
 
 
-def test_an_end_in_the_middle_of_a_message_is_an_end():
-    end, other = socket.socketpair()
-    theirs = Channel(other)
+def test_an_end_in_the_middle_of_a_message_is_an_end(raw):
+    end, channel = raw
     end.sendall(HEADER.pack(10, 0) + b"half")
-    assert not theirs.waiting(0.0)
+    assert not channel.waiting(0.0)
     end.close()
-    assert theirs.waiting(120.0)
+    assert channel.waiting(120.0)
     with pytest.raises(EOFError):
-        theirs.receive()
-    theirs.close()
+        channel.receive()
 
 
 @pytest.mark.parametrize("header", [(MOST_BYTES + 1, 0), (4, MOST_DESCRIPTORS + 1)])
-def test_a_message_beyond_the_bounds_ends_the_channel(header):
-    end, other = socket.socketpair()
-    theirs = Channel(other)
+def test_a_message_beyond_the_bounds_ends_the_channel(raw, header):
+    end, channel = raw
     end.sendall(HEADER.pack(*header) + b"data" + b"f")
-    assert theirs.waiting(120.0)
+    assert channel.waiting(120.0)
     with pytest.raises(ConnectionError, match="at most"):
-        theirs.receive()
-    end.close()
-    theirs.close()
+        channel.receive()
 
 
-def test_a_message_that_cannot_be_unpickled_leaves_the_next_one_readable():
-    end, other = socket.socketpair()
-    theirs = Channel(other)
+def test_a_message_that_cannot_be_unpickled_leaves_the_next_one_readable(raw):
+    end, channel = raw
     end.sendall(HEADER.pack(4, 0) + b"\xff" * 4)
-    ours = Channel(end)
-    ours.send("next")
+    Channel(end).send("next")
     with pytest.raises(pickle.UnpicklingError):
-        theirs.receive()
-    assert theirs.receive() == ("next", [])
-    ours.close()
-    theirs.close()
+        channel.receive()
+    assert channel.receive() == ("next", [])
 
 
-def test_posted_messages_wait_for_a_reader_and_block_nobody():
-    ours, theirs = (Channel(end) for end in socket.socketpair())
+def test_posted_messages_are_queued_for_the_reader_without_blocking(ends):
+    ours, theirs = ends
     data = bytes(2**22)  # more than a socket holds
     ours.post(data)
     ours.post("last")
@@ -124,15 +120,13 @@ def test_posted_messages_wait_for_a_reader_and_block_nobody():
     theirs.close()
     ours.post("dropped")
     assert ours.flush()
-    ours.close()
 
 
-def test_messages_sent_before_an_end_arrive_although_that_end_left_messages_unread():
-    ours, theirs = (Channel(end) for end in socket.socketpair())
+def test_messages_sent_before_an_end_arrive_although_that_end_left_messages_unread(ends):
+    ours, theirs = ends
     ours.send("unread")
     theirs.send("last words")
     theirs.close()
     assert ours.receive() == ("last words", [])
     with pytest.raises(EOFError):
         ours.receive()
-    ours.close()

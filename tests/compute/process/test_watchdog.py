@@ -39,7 +39,7 @@ def look(dog: Watchdog, start: float, end: float) -> Loss | None:
     return next((loss for now in times if (loss := dog.lost(now))), None)
 
 
-def test_a_start_takes_its_time_and_then_the_deadline_holds(child):
+def test_a_start_has_its_own_limit_and_then_the_deadline_holds(child):
     dog = worker_watchdog(child, 5.0, 0.0)
     assert not look(dog, 0.0, STARTUP)
     dog.sign_of_life(STARTUP)
@@ -89,23 +89,20 @@ def test_waiting_before_the_last_sign_of_life_does_not_count(child):
     assert look(dog, 22.0, 22.5)
 
 
-def test_a_stopped_worker_is_found_though_long_work_was_announced(child):
-    dog = worker_watchdog(child, 3.0, 0.0)
-    dog.sign_of_life(0.0, extra=115.0)
-    child.status = psutil.STATUS_STOPPED
-    assert not look(dog, 0.1, HALTED)
-    loss = look(dog, HALTED, HALTED + 1.0)
-    assert loss is not None
-    assert loss.kind == "stopped"
-    assert "SIGSTOP" in loss.text
-
-
-def test_a_worker_that_is_stopped_now_and_then_is_left_alone(child):
+def test_a_worker_is_lost_when_it_stays_stopped_although_long_work_was_announced(child):
     dog = worker_watchdog(child, 3.0, 0.0)
     dog.sign_of_life(0.0, extra=115.0)
     for i in range(300):
         child.status = psutil.STATUS_STOPPED if i % 10 else psutil.STATUS_SLEEPING
         assert not dog.lost(0.1 * i)
+    child.status = psutil.STATUS_SLEEPING
+    assert not dog.lost(30.0)
+    child.status = psutil.STATUS_STOPPED
+    assert not look(dog, 30.1, 30.0 + HALTED)
+    loss = look(dog, 30.0 + HALTED, 31.0 + HALTED)
+    assert loss is not None
+    assert loss.kind == "stopped"
+    assert "SIGSTOP" in loss.text
 
 
 def test_a_deadline_of_a_task_is_not_renewed_by_signs_of_life(child):
