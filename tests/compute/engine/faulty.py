@@ -1,4 +1,4 @@
-"""A lab with faults on request, and a client that records its events, for the tests of the engine."""
+"""A lab with faults on request, a client that records its events, and a worker's sender that records reports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from math import nan
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -15,7 +16,7 @@ import numpy as np
 import param
 
 from compute.devices.builds import building
-from compute.engine import Event, FrameReady, LabHandle, SnapshotTaken, Supervisor
+from compute.engine import Event, FrameReady, LabClosed, LabHandle, SnapshotTaken, Supervisor
 from compute.lab.frames import Frame, Raster
 from compute.lab.lab import Lab
 from compute.lab.status import LabStatus
@@ -38,9 +39,7 @@ class Faulty(Lab):
     cost = param.Number(default=0.0, bounds=(0, 10))
     size = param.Integer(default=4, bounds=(1, 4096))
     text = param.String(default="", regex="^.{0,20}$")
-    trap = param.Selector(
-        default="", objects=["", "kill", "crash", "fail", "fail in frame", "hang", "build", "no memory"]
-    )
+    trap = param.Selector(default="", objects=["", "kill", "crash", "fail", "fail in frame", "build", "no memory"])
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
@@ -48,7 +47,7 @@ class Faulty(Lab):
 
     def _allocate(self, old: dict[str, Any]) -> None:
         if self.text == "deadly":
-            os.kill(os.getpid(), signal.SIGABRT)
+            self.crash()
         self.reset()
 
     def _release(self) -> None:
@@ -113,11 +112,9 @@ class Faulty(Lab):
         if self.trap == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.trap == "crash":
-            os.kill(os.getpid(), signal.SIGABRT)
+            self.crash()
         if self.trap == "fail":
-            raise ZeroDivisionError("planted")
-        if self.trap == "hang":
-            self.hang()
+            self.fail()
         if self.trap == "no memory":
             raise type("OutOfMemoryError", (MemoryError,), {"__module__": "cupy.cuda.memory"})("planted: out of memory")
         start = time.perf_counter()
@@ -147,7 +144,7 @@ class Faulty(Lab):
     def restore(self, snapshot: dict[str, Any]) -> None:
         self.u, self.count = np.array(snapshot["field"]), snapshot["count"]
         if snapshot.get("deadly"):
-            os.kill(os.getpid(), signal.SIGABRT)
+            self.crash()
 
     @property
     def status(self) -> LabStatus:
@@ -206,20 +203,37 @@ class Client:
     def _first(self, good: Callable[[Frame], bool]) -> Frame | None:
         return next((e.frame for e in self.events if isinstance(e, FrameReady) and good(e.frame)), None)
 
+    def close(self) -> None:
+        """Close the lab, and wait until that is confirmed."""
+        self.handle.close()
+        self.wait(LabClosed)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the lab's state."""
+        n = len(self.of(SnapshotTaken))
+        self.handle.snapshot()
+        return dict(self.wait(SnapshotTaken, n + 1).snapshot)
+
     def barrier(self) -> None:
         """Wait until the worker has handled all previous requests, and every lab has had a few turns since."""
         for _ in range(4):
-            n = len(self.of(SnapshotTaken))
-            self.handle.snapshot()
-            self.wait(SnapshotTaken, n + 1)
+            self.snapshot()
 
 
-def until(good: Callable[[], object]) -> None:
-    """Wait for a condition; raise AssertionError after PATIENCE seconds."""
-    end = time.monotonic() + PATIENCE
-    while not good():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+class QuietSender:
+    """A worker's sender that announces nothing and records reports and events."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+
+    def send(self, report: Any, descriptors: tuple[int, ...] = ()) -> None:
+        self.said.append(report)
+
+    def send_event(self, lab: int, event: Event) -> None:
+        self.said.append(event)
+
+    def extended_deadline(self, lab: int, what: str, seconds: float) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def has_extensions(engine: Supervisor) -> bool:

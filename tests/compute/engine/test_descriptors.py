@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from compute.engine import Busy, EngineBroken, EngineRestarted, FrameReady, LabClosed, LabFailed, Refused, Supervisor
 from compute.engine.messages import OPENING
-from compute.engine.process import Standby
-from compute.engine.registry import LabState
-from compute.engine.shared_memory import NO_DESCRIPTOR, NoSharedMemory
+from compute.engine.shared_memory import NO_DESCRIPTOR
 from compute.engine.supervisor import SHORT_OF_MEMORY
-from tests.compute.engine.faulty import PATIENCE, Client, running, until
+from tests.compute.engine.faulty import PATIENCE, Client, running
+from tests.waiting import until
 
 pytestmark = pytest.mark.extended
 
@@ -87,9 +89,8 @@ def test_labs_outlast_a_time_without_descriptors():
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    text, change = told["refused"]
-    assert NO_DESCRIPTOR in text
-    assert change == OPENING
+    assert NO_DESCRIPTOR in told["refused"][0]
+    assert told["refused"][1] == OPENING
     assert NO_DESCRIPTOR in told["refused later"]
     assert told["restarts before"] == 0
     assert told["while full"] == ["restarting", None]
@@ -101,59 +102,37 @@ def engine() -> Iterator[Supervisor]:
     yield from running(deadline=60.0)
 
 
-def test_a_process_that_cannot_be_started_is_tried_again_and_opens_no_breaker(engine, monkeypatch):
-    client = Client(engine, eager=True)
-    client.wait(FrameReady)
-    take, tries = Standby.take, []
-
-    def scarce(standby):
-        tries.append(1)
-        if len(tries) < 6:
-            raise OSError(errno.EMFILE, "Too many open files")
-        return take(standby)
-
-    monkeypatch.setattr(Standby, "take", scarce)
-    monkeypatch.setattr("compute.engine.supervisor.FIRST_RETRY", 0.01)
-    engine._process.kill()
-    client.wait(EngineRestarted)
-    assert len(tries) == 6
-    assert (engine.restarts, client.of(EngineBroken)) == (1, [])
-
-
 def test_any_other_reason_for_which_no_process_starts_counts(engine, monkeypatch):
     client = Client(engine, eager=True)  # most probably computing at any moment
     client.handle.run()
     client.wait(FrameReady, 3)
-
-    def missing(standby):
-        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "python")
-
     with monkeypatch.context() as patched:
-        patched.setattr(Standby, "take", missing)
-        engine._process.kill()
+        patched.setattr(sys, "executable", "/no/such/python")
+        os.kill(engine.pid, signal.SIGKILL)
         assert "could not be started" in client.wait(EngineBroken).reason
     assert client.of(LabFailed) == []
 
 
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="shared memory is a file here")
 def test_a_lab_whose_frames_have_no_memory_after_a_restart_waits_for_it(engine, monkeypatch):
     client, other = Client(engine, eager=True), Client(engine, eager=True)
     for lab in (client, other):
         lab.handle.run()
         lab.wait(FrameReady, 3)
-    opening = LabState.opening_requests
+    create, calls = os.memfd_create, count(1)
 
-    def scarce(lab):
-        if lab.number == 1:
-            raise NoSharedMemory(NO_DESCRIPTOR)
-        return opening(lab)
+    def scarce(name):
+        if next(calls) != 2:  # the second lab that is opened
+            raise OSError(errno.EMFILE, "too many")
+        return create(name)
 
-    monkeypatch.setattr(LabState, "opening_requests", scarce)
-    engine._process.kill()
-    other.wait(EngineRestarted)
-    until(lambda: SHORT_OF_MEMORY in [event.what for event in client.of(Busy)])
-    other.wait(FrameReady, len(other.frames) + 5)
-    assert client.of(EngineRestarted) == []
-    monkeypatch.setattr(LabState, "opening_requests", opening)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "memfd_create", scarce)
+        os.kill(engine.pid, signal.SIGKILL)
+        other.wait(EngineRestarted)
+        until(lambda: SHORT_OF_MEMORY in [event.what for event in client.of(Busy)])
+        other.wait(FrameReady, len(other.frames) + 5)
+        assert client.of(EngineRestarted) == []
     client.wait(EngineRestarted)
     client.wait(FrameReady, len(client.frames) + 5)
     assert client.of(Refused) == client.of(LabClosed) == []

@@ -7,7 +7,7 @@ import multiprocessing
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +15,6 @@ import numpy as np
 import psutil
 import pytest
 
-from compute.cli import settings
 from compute.engine import (
     EnginePool,
     EngineRestarted,
@@ -30,12 +29,10 @@ from compute.engine import (
     SnapshotTaken,
     Solved,
     Supervisor,
-    supervisor,
 )
-from compute.engine.messages import FramesThrough
-from compute.engine.process import WorkerProcess
 from compute.labs.diffusion import Diffusion
 from tests.compute.engine.faulty import LABS, Client, has_extensions, running
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -48,30 +45,21 @@ def client(engine) -> Iterator[Client]:
     client = Client(engine)
     client.barrier()
     yield client
-    client.handle.close()
-    client.wait(LabClosed)
-
-
-def count_of(client: Client) -> int:
-    n = len(client.of(SnapshotTaken))
-    client.handle.snapshot()
-    return client.wait(SnapshotTaken, n + 1).snapshot["count"]
+    client.close()
 
 
 def test_values_are_one_object_until_one_of_them_changes(client):
     client.handle.update(level=0.5)
     client.barrier()
-    before, applied = client.handle.values, client.handle.confirmed
+    before, confirmed = client.handle.values, client.handle.confirmed
     assert client.handle.values is before
-    assert client.handle.confirmed is applied
     client.handle.update(level=0.625)
-    asked = client.handle.values
-    assert (before["level"], asked["level"]) == (applied["level"], 0.625)
-    assert client.handle.values is asked
+    after = client.handle.values
+    assert (before["level"], confirmed["level"], after["level"]) == (0.5, 0.5, 0.625)
+    assert client.handle.values is after
     client.barrier()
-    assert client.handle.confirmed["level"] == 0.625
-    assert applied["level"] == 0.5
-    assert dict(client.handle.values) == dict(client.handle.confirmed)
+    assert client.handle.confirmed is not confirmed
+    assert client.handle.confirmed == client.handle.values == after
 
 
 class TestPermissions:
@@ -83,41 +71,16 @@ class TestPermissions:
         client.wait(FrameReady, 3)
         client.barrier()
         assert [frame.number for frame in client.frames] == [1, 2, 3]
-        for _ in range(5):
-            client.handle.frames_through(3)  # the same again
+        client.handle.frames_through(3)  # the same again
         client.barrier()
         assert len(client.frames) == 3
         assert [frame.facts["step"] for frame in client.frames] == [0, 1, 2]  # the first shows the start
 
-    def test_a_worker_that_computes_sees_its_limits_without_messages_for_them(self, engine, monkeypatch):
-        client = Client(engine, eager=True)
-        client.handle.pace(None)  # unlimited speed: the worker never rests while frames are permitted
-        client.handle.run()
-        client.wait(FrameReady, 5)
-        sent: list[object] = []
-        put = engine._requests.put
-        with monkeypatch.context() as patch:
-            patch.setattr(engine._requests, "put", lambda item: (sent.append(item.request), put(item))[1])
-            begin = len(client.frames)
-            client.wait(FrameReady, begin + 50)
-        numbers = [frame.number for frame in client.frames]
-        assert numbers == list(range(1, len(numbers) + 1))
-        limits = [request for request in sent if isinstance(request, FramesThrough)]
-        assert len(limits) < 5, "a message for every frame or so"
-        client.handle.pause()
-        client.barrier()  # the worker is idle now, and must be woken
-        client.eager = False
-        client.handle.update(level=0.75)
-        client.credit(2)
-        client.wait_frame(lambda frame: frame.facts["level"] == 0.75)
-        client.handle.close()
-        client.wait(LabClosed)
-
     def test_a_limit_does_not_overtake_what_was_asked_for_before_it(self, engine, client, monkeypatch):
+        """A computing worker sees a number in shared memory before it reads the requests."""
         asked, written = list[object](), list[int]()
         requests = SimpleNamespace(idle=False, put=lambda item: asked.append(item.request) or True)
         with engine.lock, monkeypatch.context() as patch:
-            # as if the worker were computing
             patch.setattr(client.handle._lab.ring, "permit", lambda number: written.append(number) or True)
             patch.setattr(engine, "_requests", requests)
             client.handle.frames_through(3)
@@ -125,30 +88,19 @@ class TestPermissions:
             client.handle.frames_through(4)
             patch.setattr(client.handle._lab, "opened", False)
             client.handle.frames_through(5)
-        assert asked == [FramesThrough(client.handle._number, number) for number in (3, 5)]
-        assert written == [4], "what is written there is seen before what still waits to be sent"
+        assert [request.number for request in asked] == [3, 5]
+        assert written == [4]
 
     def test_a_client_that_stops_reading_stops_the_work_as_fast_as_it_goes(self, client):
         client.handle.pace(None)
         client.handle.run()
         client.credit(1)
         client.wait(FrameReady)
-        deadline = time.monotonic() + 120
-        before, now = -1, count_of(client)
+        before, now = -1, client.snapshot()["count"]
         while before != now or not now:  # the lab continues for its second of grace
-            assert time.monotonic() < deadline
             time.sleep(0.3)
-            before, now = now, count_of(client)
+            before, now = now, client.snapshot()["count"]
         assert len(client.frames) == 1
-
-    def test_frames_own_their_memory(self, engine):
-        client = Client(engine, eager=True)
-        client.handle.run()
-        client.wait(FrameReady, 40)
-        client.handle.close()
-        client.wait(LabClosed)
-        for frame in client.frames:
-            assert (frame.rasters["field"].levels == int(frame.facts["step"]) % 251).all()
 
 
 class TestPausedAndRunning:
@@ -171,41 +123,18 @@ class TestPausedAndRunning:
         assert client.frames[-1].rasters["field"].extent == (0.0, 0.0, 2.0, 2.0)
         assert client.frames[-1].timing.steps == 0
 
-    def test_a_large_picture_arrives(self, client):
-        client.handle.set_view(None, (1024, 1024))
-        client.credit()
-        client.wait_frame(lambda frame: frame.rasters["field"].levels.shape == (1024, 1024))
-
-    def test_steps_are_done_while_paused_and_shown_once(self, client):
-        client.credit(5)
-        client.wait(FrameReady)
-        client.handle.step(25)
-        frame = client.wait(FrameReady, 2).frame
-        client.barrier()
-        assert frame.facts["step"] == frame.timing.steps == 25
-        assert len(client.frames) == 2
-
-    def test_a_frame_in_many_slices_reports_all_its_steps_and_time(self, client):
-        client.handle.update(cost=0.003)
-        client.handle.pace(20)
-        client.handle.run()
-        client.credit(3)
-        frame = client.wait_frame(lambda frame: frame.facts["step"] >= 20)
-        assert frame.facts["step"] == frame.timing.steps == 20
-        assert frame.timing.compute >= 20 * 0.003
-
     def test_a_long_frame_lets_orders_in(self, client):
         client.handle.update(cost=0.002)
         client.handle.pace(10**6)
         client.handle.run()
         client.credit(2)
         client.wait(FrameReady)
-        while count_of(client) < 10:
+        while client.snapshot()["count"] < 10:
             pass
         client.handle.pause()
         frame = client.wait_frame(lambda frame: frame.facts["step"] > 0)
         assert 10 <= frame.facts["step"] < 10**5
-        assert count_of(client) == frame.facts["step"]
+        assert client.snapshot()["count"] == frame.facts["step"]
 
     def test_the_newest_value_wins(self, client):
         client.credit(1)
@@ -231,21 +160,6 @@ class TestPausedAndRunning:
         assert frame.facts["level"] == 0.9
 
 
-def test_a_heavy_lab_starves_nobody(engine):
-    heavy = Client(engine, eager=True, cost=0.03)
-    light = [Client(engine, eager=True) for _ in range(2)]
-    for client in (heavy, *light):
-        client.handle.pace(10)
-        client.handle.run()
-    heavy.wait(FrameReady, 4)
-    counts = [len(client.frames) for client in light]
-    for client in (heavy, *light):
-        client.handle.close()
-        client.wait(LabClosed)
-    assert min(counts) >= 15  # one turn for each of the heavy lab's 30 slices, less the delay of permissions
-    assert max(counts) <= 2 * min(counts)
-
-
 def test_what_one_visitor_asks_for_again_and_again_costs_the_others_no_more_than_its_share(engine):
     """A held-down key on a lab whose reset takes long: 60 acts, 3 s in total."""
     asking, looking = Client(engine, eager=True), Client(engine, eager=True)
@@ -258,20 +172,8 @@ def test_what_one_visitor_asks_for_again_and_again_costs_the_others_no_more_than
     asking.wait(SnapshotTaken)  # answered after the acts
     seen = len(looking.frames) - before
     for client in (asking, looking):
-        client.handle.close()
-        client.wait(LabClosed)
+        client.close()
     assert seen >= 20
-
-
-def test_no_more_than_some_acts_of_a_lab_wait(engine):
-    client = Client(engine)
-    client.handle.act("dawdle", seconds=2.0)  # time for the requests below to arrive, even if this process must wait
-    client.handle.act("dawdle", seconds=0.3)  # longer than a turn, in case the engine has read the first act alone
-    for _ in range(100):
-        client.handle.act("reset")
-    assert client.wait(Refused).text == "64 requests of this lab wait already; nothing was done"
-    client.handle.close()
-    client.wait(LabClosed)
 
 
 class TestRefusals:
@@ -281,18 +183,14 @@ class TestRefusals:
             (lambda h: h.update(level=7.0), "level"),
             (lambda h: h.update(level="x" * 5_000_000), "level"),
             (lambda h: h.update(nonsense=1), "nonsense"),
-            (lambda h: h.update(text="y" * 5_000_000), "text"),
             (lambda h: h.update(backend="gpu_cupy"), "'gpu_cupy' runs on another device than the engine 'host'"),
             (lambda h: h.update(level=lambda: 0), "cannot be sent"),
             (lambda h: h.act("__class__"), "action must be one of"),
             (lambda h: h.act("reset", extra=1), "extra"),
             (lambda h: h.pace(0), "steps per frame must be a whole number from 1"),
-            (lambda h: h.pace("fast"), "steps per frame"),
-            (lambda h: h.step(-1), "steps"),
             (lambda h: h.step(True), "steps"),
             (lambda h: h.frames_through(10**9), "frames_through"),
             (lambda h: h.set_view((0, 0, 0, 5), (8, 8)), "view"),
-            (lambda h: h.set_view((0, 0, 5, 0), (8, 8)), "view"),
             (lambda h: h.set_view(None, (10**6, 10**6)), "pixels"),
             (lambda h: h.sample(10, 10**9), "repeat"),
             (lambda h: h.solve(10, -1), "seed"),
@@ -313,7 +211,6 @@ class TestRefusals:
         [
             ("no such lab", {}, "no such lab"),
             ("faulty", {"level": 9.0}, "level"),
-            ("faulty", {"backend": "gpu_numba"}, "another device"),
             ("faulty", {"backend": "no such backend"}, "backend must be one of"),
             ("faulty", {"text": "huge"}, "GiB"),
         ],
@@ -323,37 +220,19 @@ class TestRefusals:
         client.wait(LabClosed)
         assert words in client.wait(Refused).text
 
-    def test_a_view_that_cannot_be_shown_stops_no_lab(self, client):
-        client.handle.set_view((0.0, 0.0, 2.0, 2.0), (8, 8))
+    def test_a_view_outside_the_grid_is_refused_or_after_a_resize_becomes_the_whole(self, client):
+        client.handle.set_view((2.0, 0.0, 4.0, 2.0), (8, 8))
         client.handle.run()
-        client.credit(20)
+        client.credit(60)
         client.wait(FrameReady)
         client.handle.set_view((5.0, 0.0, 7.0, 2.0), (8, 8))
-        client.credit(20)
         assert "overlap" in client.wait(Refused).text
-        last = client.wait(FrameReady, 40).frame
-        assert last.rasters["field"].extent == (0.0, 0.0, 2.0, 2.0)
-        assert client.of(Paused) == []
-
-    def test_a_view_that_a_smaller_grid_leaves_outside_becomes_the_whole(self, client):
-        client.handle.set_view((3.0, 0.0, 4.0, 1.0), (8, 8))
-        client.credit(5)
-        client.wait_frame(lambda frame: frame.rasters["field"].extent[0] == 3.0)
+        last = client.wait(FrameReady, len(client.frames) + 5).frame
+        assert last.rasters["field"].extent == (2.0, 0.0, 4.0, 2.0)
         client.handle.update(size=2)
         client.wait_frame(lambda frame: frame.rasters["field"].extent == (0.0, 0.0, 2.0, 2.0))
-        assert [*client.of(Paused), *client.of(Refused)] == []
-
-    def test_without_memory_for_frames_a_lab_is_refused(self, engine, client, monkeypatch):
-        client.barrier()  # until the engine's process has started, no lab is open
-
-        def refuse(*_: object) -> None:
-            raise OSError(28, "full")
-
-        with monkeypatch.context() as patch:
-            patch.setattr("os.memfd_create", refuse)
-            refused = Client(engine)
-        refused.wait(LabClosed)
-        assert "no shared memory" in refused.wait(Refused).text
+        assert client.of(Paused) == []
+        assert len(client.of(Refused)) == 1
 
     def test_an_error_while_running_pauses_this_lab_alone(self, engine, client):
         other = Client(engine, eager=True)
@@ -369,27 +248,21 @@ class TestRefusals:
         client.handle.act("fail")
         assert client.wait(Refused).text == "ZeroDivisionError: planted"
         client.handle.update(trap="")
-        n = len(client.frames)
         client.handle.run()
-        client.wait(FrameReady, n + 1)
+        client.wait(FrameReady, len(client.frames) + 1)
         other.wait(FrameReady, len(other.frames) + 5)
-        other.handle.close()
-        other.wait(LabClosed)
+        other.close()
         assert client.of(EngineRestarted) == []
 
     def test_a_client_that_fails_to_take_an_event_harms_nobody(self, engine, caplog):
-        client = Client(engine)
-        hear = client.hear
+        class Failing(Client):
+            def hear(self, event: Event) -> None:
+                super().hear(event)
+                raise RuntimeError("planted in the client")
 
-        def fail(event: Event) -> None:
-            hear(event)
-            raise RuntimeError("planted in the client")
-
-        client.handle._lab.on_event = fail
-        client.credit(1)
+        client = Failing(engine, eager=True)
         client.wait(FrameReady)
-        client.handle.close()
-        client.wait(LabClosed)
+        client.close()
         assert "a client failed to take FrameReady" in caplog.text
 
 
@@ -418,7 +291,7 @@ class TestMeasuring:
         assert [timing.steps for timing in timings] == [30, 30, 30]
         assert not any(timing.first_call for timing in timings)
         assert all(timing.compute >= 0.03 for timing in timings)
-        assert count_of(client) == 2
+        assert client.snapshot()["count"] == 2
 
     def test_measuring_leaves_live_labs_their_frames(self, engine, client):
         live = Client(engine, eager=True)
@@ -433,21 +306,18 @@ class TestMeasuring:
         client.wait(Sampled)
         assert time.monotonic() - start >= 3 * 40 * 0.005  # measuring gets a quarter of the device at most
         during = len(live.frames) - before
-        live.handle.close()
-        live.wait(LabClosed)
+        live.close()
         assert during >= 10  # there are about 10 slices of measuring, with a rest after each
 
     def test_closing_a_lab_ends_its_measurement(self, engine):
         client = Client(engine, cost=0.01)
         client.handle.sample(1000, 1000)
         client.barrier()
-        client.handle.close()
-        client.wait(LabClosed)
+        client.close()
         other = Client(engine)
         other.handle.sample(1, 1)
         other.wait(Sampled)
-        other.handle.close()
-        other.wait(LabClosed)
+        other.close()
 
     def test_solutions_of_two_backends_agree_and_are_those_of_a_lab(self, engine):
         values = {"ny": 37, "nx": 53, "r": 0.2, "edges": "periodic", "dtype": "float64"}
@@ -459,8 +329,7 @@ class TestMeasuring:
             client = Client(engine, "diffusion", backend=backend, **values)
             client.handle.solve(20, seed=5)
             fields.append(client.wait(Solved).field)
-            client.handle.close()
-            client.wait(LabClosed)
+            client.close()
         lab = Diffusion(backend="cpu_numpy", **values)
         lab.load(np.random.default_rng(5).random((37, 53)))
         lab.advance(20)
@@ -472,9 +341,9 @@ def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
     client = Client(engine, "diffusion", eager=True, ny=40, nx=30, preset="noise")
     client.handle.run()
     frame = client.wait(FrameReady, 12).frame
+    assert {"field", "laplacian"} <= set(frame.rasters)
     client.handle.pause()
-    client.handle.snapshot()
-    taken = client.wait(SnapshotTaken).snapshot
+    taken = client.snapshot()
     kept = np.array(taken["field"])
     client.handle.request_history()
     origin = client.wait(HistoryTold).origin
@@ -486,37 +355,8 @@ def test_diffusion_runs_and_its_snapshot_is_its_own(engine):
     lab = Diffusion(backend="cpu_numpy", ny=40, nx=30, preset="noise")
     lab.advance(taken["steps"])
     np.testing.assert_allclose(taken["field"], lab.field(), atol=1e-5)
-    assert {"field", "laplacian"} <= set(frame.rasters)
     assert not has_extensions(engine)  # Numba's extensions, which these kernels do not need
-    client.handle.close()
-    client.wait(LabClosed)
-
-
-def open_files(pid: int) -> dict[tuple[int, str], str]:
-    """Return the target of each descriptor of a process; descriptors that are closed during the scan are left out."""
-    folder, found = Path(f"/proc/{pid}/fd"), {}
-    for entry in folder.iterdir():
-        with suppress(FileNotFoundError):
-            found[pid, entry.name] = str(entry.readlink())
-    return found
-
-
-def test_an_engine_that_is_closed_in_the_middle_of_a_step_ends_in_order(monkeypatch):
-    ended, end = {}, WorkerProcess.end
-    monkeypatch.setattr(supervisor, "STOPPING", 60.0)
-    monkeypatch.setattr(WorkerProcess, "end", lambda one, *how: ended.setdefault(one.pid, end(one, *how)))
-    for engine in running():
-        client = Client(engine, eager=True, cost=1.0)
-        client.wait(FrameReady)
-        client.handle.run()
-        worker = engine.pid
-        time.sleep(0.3)  # s: the lab is in a step when the engine is closed
-    assert ended[worker].text == "it ended with exit code 0"
-
-
-def shared_memory() -> set[Path]:
-    """Return the named shared memory, except the semaphores with which other tests start their processes."""
-    return {path for path in Path("/dev/shm").iterdir() if not path.name.startswith("sem.")}
+    client.close()
 
 
 def test_closed_labs_leave_nothing(engine):
@@ -530,28 +370,26 @@ def test_closed_labs_leave_nothing(engine):
         for client in clients:
             client.wait(LabClosed)
 
+    def named_memory() -> set[Path]:
+        """Return the named shared memory, except the semaphores with which other tests start their processes."""
+        return {path for path in Path("/dev/shm").iterdir() if not path.name.startswith("sem.")}
+
     cycle()
     gc.collect()
-    me, worker = psutil.Process(), engine.pid
-    assert worker is not None
-    shared = shared_memory()
-    files, resident = open_files(me.pid) | open_files(worker), psutil.Process(worker).memory_info().rss
+    me, worker = psutil.Process(), psutil.Process(engine.pid)
+    shared, files, resident = named_memory(), me.num_fds() + worker.num_fds(), worker.memory_info().rss
     for _ in range(6):
         cycle()
     gc.collect()
-    deadline = time.monotonic() + 120  # a busy machine closes descriptors a little after the lab reports it
-    while len(now := open_files(me.pid) | open_files(worker)) > len(files) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert len(now) <= len(files), {key: now[key] for key in now.keys() - files}
-    assert psutil.Process(worker).memory_info().rss < resident + 30 * 2**20
-    assert shared_memory() <= shared
-    assert engine._registry.all() == []
+    until(lambda: me.num_fds() + worker.num_fds() <= files)  # a busy machine closes them a little later
+    assert worker.memory_info().rss < resident + 30 * 2**20
+    assert named_memory() <= shared
+    assert engine.open_labs == 0
 
 
 def test_orders_to_a_closed_lab_do_nothing(engine):
     client = Client(engine)
-    client.handle.close()
-    client.wait(LabClosed)
+    client.close()
     client.handle.update(level=0.1)
     client.credit()
     client.handle.close()
@@ -560,26 +398,24 @@ def test_orders_to_a_closed_lab_do_nothing(engine):
     assert len(client.of(LabClosed)) == 1
 
 
-def test_the_room_starts_engines_when_asked_and_closes_them_all():
+def test_the_pool_starts_engines_when_asked_and_closes_them_all():
     before = set(threading.enumerate())
-    room = EnginePool(labs=LABS)
-    assert dict(room.list()) == {}
-    engine = room.get("host")
-    assert room.get("host") is engine
-    other = room.get("host:reference")
-    clients = [Client(one) for one in (engine, other)]
+    pool = EnginePool(labs=LABS)
+    engines = pool.get("host"), pool.get("host:reference")
+    assert pool.get("host") is engines[0]
+    clients = [Client(one) for one in engines]
     for client in clients:
         client.barrier()
-    pids = [engine.pid, other.pid]
-    assert set(room.list()) == {"host", "host:reference"}
-    room.close()
+    pids = [engine.pid for engine in engines]
+    assert set(pool.list()) == {"host", "host:reference"}
+    pool.close()
     for client in clients:
         client.wait(LabClosed)
     assert not any(psutil.pid_exists(pid) for pid in pids if pid)
     assert set(threading.enumerate()) <= before
     assert multiprocessing.active_children() == []
     with pytest.raises(RuntimeError, match="closed"):
-        room.get("host")
+        pool.get("host")
 
 
 def test_a_lab_that_was_to_run_runs_after_steps_that_waited_for_its_engine():
@@ -590,9 +426,8 @@ def test_a_lab_that_was_to_run_runs_after_steps_that_waited_for_its_engine():
         client.wait_frame(lambda frame: frame.facts["step"] > 10)
 
 
-def test_a_lab_pauses_when_it_has_had_what_the_server_allows_and_the_others_go_on(monkeypatch, tmp_path):
-    monkeypatch.setenv(settings.VARIABLE, "")
-    settings.hand_on(settings.Settings(device_seconds=1))
+def test_a_lab_pauses_when_it_has_had_what_the_server_allows_and_the_others_go_on(limited, tmp_path):
+    limited(device_seconds=1)
     words = "used the 1 s of the device that a lab may compute on this server (its setting device_seconds)"
     for engine in running():
         greedy, modest = (Client(engine, eager=True, cost=cost) for cost in (0.02, 0.0))
@@ -608,7 +443,7 @@ def test_a_lab_pauses_when_it_has_had_what_the_server_allows_and_the_others_go_o
         greedy.handle.record(str(tmp_path / "film"), 1, (8, 8), 9)
         assert words in greedy.wait(RecordingProgress).ended
         assert not greedy.handle.recording
-        stood = count_of(greedy)
+        stood = greedy.snapshot()["count"]
         greedy.handle.update(level=0.25)
         greedy.wait_frame(lambda frame: frame.facts["level"] == 0.25)  # the paused lab still shows its state
-        assert count_of(greedy) == stood
+        assert greedy.snapshot()["count"] == stood

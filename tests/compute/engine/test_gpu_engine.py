@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from compute.devices.backends import backend
-from compute.engine import EngineRestarted, Refused, SnapshotTaken, Solved, Supervisor
+from compute.engine import EngineRestarted, Refused, Supervisor
 from compute.labs.diffusion import Diffusion
 from tests.compute.engine.faulty import Client, running
 
@@ -37,33 +37,11 @@ def test_a_gpu_streams_what_the_cpu_computes(engine):
     client.handle.run()
     client.wait_frame(lambda frame: frame.facts["step"] >= 50, 60)
     client.handle.pause()
-    client.handle.snapshot()
-    taken = client.wait(SnapshotTaken).snapshot
+    taken = client.snapshot()
     truth = Diffusion(**GOOD | {"backend": "cpu_numpy", "dtype": "float64"})
     truth.advance(taken["steps"])
     assert np.linalg.norm(taken["field"] - truth.field()) <= 1e-6 * np.linalg.norm(truth.field())
     client.handle.close()
-
-
-def test_the_other_gpu_backend_takes_over_while_running(engine):
-    client = Client(engine, "diffusion", eager=True, **GOOD)
-    client.handle.run()
-    before = client.wait_frame(lambda frame: frame.facts["step"] >= 5, 60)
-    client.handle.update(backend="gpu_numba")
-    after = client.wait_frame(lambda frame: frame.timing.backend == "gpu_numba", 60)
-    assert before.timing.backend == "gpu_cupy"
-    assert after.facts["step"] >= before.facts["step"]
-    client.handle.close()
-
-
-def test_both_gpu_backends_solve_the_same(engine):
-    fields = []
-    for name in ("gpu_cupy", "gpu_numba"):
-        client = Client(engine, "diffusion", **GOOD | {"backend": name})
-        client.handle.solve(50, 3)
-        fields.append(client.wait(Solved).field)
-        client.handle.close()
-    assert np.linalg.norm(fields[0] - fields[1]) <= 1e-6 * np.linalg.norm(fields[0])
 
 
 def test_a_killed_gpu_engine_goes_on_within_five_seconds(engine):
@@ -76,8 +54,9 @@ def test_a_killed_gpu_engine_goes_on_within_five_seconds(engine):
     killed = time.monotonic()
     client.wait(EngineRestarted)
     after = client.wait_frame(lambda frame: frame.number > before.number + 2)
-    print(f"first frame after the kill: {time.monotonic() - killed:.2f} s")
-    assert time.monotonic() - killed < 5
+    seconds = time.monotonic() - killed
+    print(f"first frame after the kill: {seconds:.2f} s")
+    assert seconds < 5
     assert after.facts["step"] > 1
     client.handle.close()
 

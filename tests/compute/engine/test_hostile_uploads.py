@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from PIL import ImageFile
 
 from app.labs.diffusion.source import InitialField
 from app.labs.l_curve.problem_controls import ProblemFiles
-from compute.engine import EngineRestarted, FrameReady, LabClosed, Refused, SnapshotTaken, Supervisor
+from compute.engine import EngineRestarted, FrameReady, Refused, Supervisor
 from compute.export.jobs import JOBS
-from compute.files import images
 from compute.files.images import LoadedPicture
 from compute.labs import lab_class
 from compute.labs.diffusion.history import MOST_BYTES
@@ -24,8 +24,9 @@ from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems.own import ArrayFile
 from tests.browser.serving import slack
 from tests.compute.engine.faulty import Client, running
-from tests.compute.engine.test_faults import kept, kill, wait_until
+from tests.compute.engine.test_faults import kill
 from tests.hostile_files import ARRAYS, PICTURES, photograph, stored
+from tests.waiting import until
 
 MIB = 2**20
 # s that a lab's frames may pause for another page's file, twice that on an idle machine (`slack`): decoded in the
@@ -72,12 +73,8 @@ class PageSession(SimpleNamespace):
 def give(field: Any, data: bytes, turn: Callable[[], object]) -> str:
     """Load a file into a field, wait for the end of it, and return the field's text."""
     field.field._update_file("file", "application/octet-stream", data)
-    end = time.monotonic() + 120
-    while field.field.label.startswith("Reading"):
-        assert time.monotonic() < end
-        turn()
-        time.sleep(0.01)
-    return field.field.label
+    until(lambda: (turn(), not field.field.label.startswith("Reading"))[1])
+    return str(field.field.label)
 
 
 def test_no_file_stops_another_page_s_lab(engine):
@@ -118,12 +115,10 @@ def test_no_file_stops_another_page_s_lab(engine):
     taken = {name for name, words in said.items() if not words.startswith("Rejected")}
     assert taken == {"png: black", "jpeg: photograph"}
     for client in (watched, other, curve):
-        client.handle.close()
-        client.wait(LabClosed)
+        client.close()
 
 
 def memory(engine: Supervisor) -> int:
-    assert engine.pid is not None
     return psutil.Process(engine.pid).memory_info().rss
 
 
@@ -141,28 +136,15 @@ def test_twenty_files_leave_an_engine_little_larger_and_closing_gives_it_back(en
     client.barrier()
     grown = memory(engine) - before
     assert grown < MOST_BYTES + 100 * MIB
-    client.handle.close()
-    client.wait(LabClosed)
-    wait_until(lambda: memory(engine) - before < 80 * MIB, 60.0)  # memory is released after a delay
+    client.close()
+    until(lambda: memory(engine) - before < 80 * MIB, 60.0)  # memory is released after a delay
 
 
-# -- decoded once
-
-
-@pytest.fixture
-def decoded(monkeypatch):
-    """Return a list with one entry for each picture that this process decodes."""
-    count = []
-    whole = images._decoded
-    monkeypatch.setattr(images, "_decoded", lambda found: count.append(found) or whole(found))
-    return count
-
-
-def test_a_picture_that_was_loaded_is_never_decoded_again(decoded):
+def test_a_picture_that_was_loaded_is_never_decoded_again(monkeypatch):
     """Neither for a restored state nor by undo, reset, another grid or another number type."""
     lab, twin = (lab_class("diffusion")(ny=32, nx=32, backend="cpu_numpy") for _ in range(2))
     lab.act("load_image", data=photograph(64))
-    assert len(decoded) == 1
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda self: pytest.fail("it was decoded"))
     twin.restore(lab.snapshot())
     for each in (lab, twin):
         each.advance(3)
@@ -173,7 +155,6 @@ def test_a_picture_that_was_loaded_is_never_decoded_again(decoded):
         each.update(preset="ring")
         each.act("undo")
     assert lab.frame().notes["image"] == twin.frame().notes["image"] != ""
-    assert len(decoded) == 1
 
 
 def test_an_engine_that_restarts_has_the_picture_in_its_state(engine):
@@ -181,19 +162,16 @@ def test_an_engine_that_restarts_has_the_picture_in_its_state(engine):
     client = Client(engine, "diffusion", eager=True, backend="cpu_numpy", ny=32, nx=32)
     client.handle.act("load_image", data=picture)
     client.wait_frame(lambda frame: frame.notes["image"] == picture.fingerprint)
-    wait_until(lambda: kept(engine))
     client.barrier()
-    time.sleep(1.5)  # the state with the picture is kept, too
+    before = client.handle.last_checkpoint
+    client.handle.step(1)
+    until(lambda: client.handle.last_checkpoint is not before)  # a state with the picture is kept
     kill(engine)
     client.wait(EngineRestarted)
     client.handle.act("reset")
-    client.handle.snapshot()
-    snapshot = client.wait(SnapshotTaken, len(client.of(SnapshotTaken)) + 1).snapshot
+    snapshot = client.snapshot()
     np.testing.assert_array_equal(snapshot["image"].levels, picture.levels)
     np.testing.assert_array_equal(snapshot["field"], picture.field(32, 32).astype(np.float32))
-
-
-# -- sent once
 
 
 def test_an_engine_sends_references_to_loaded_data(engine):
@@ -204,16 +182,16 @@ def test_an_engine_sends_references_to_loaded_data(engine):
     client.handle.update(problem="own", options={"matrix": file})
     client.wait_frame(lambda frame: frame.notes["problem"] == "own")
     client.handle.update(noise=0.1)
-    wait_until(lambda: client.handle.confirmed["noise"] == 0.1)
+    until(lambda: client.handle.confirmed["noise"] == 0.1)
     assert client.handle.confirmed["options"]["matrix"] is file
     kill(engine)
     client.handle.update(noise=0.2)
-    wait_until(lambda: client.handle.confirmed["noise"] == 0.2)
+    until(lambda: client.handle.confirmed["noise"] == 0.2)
     assert client.handle.confirmed["options"]["matrix"] is file
     last = client.wait_frame(lambda frame: frame.facts["noise"] > 0 and frame.notes["problem"] == "own")
     assert last.notes["files"] == LCurve(problem="own", options={"matrix": file}).frame().notes["files"]
     client.handle.update(problem="shaw", options={})
-    wait_until(lambda: client.handle.confirmed["options"] == {})
+    until(lambda: client.handle.confirmed["options"] == {})
 
 
 def test_a_picture_of_a_problem_is_loaded_and_replaced(engine):
@@ -222,4 +200,4 @@ def test_a_picture_of_a_problem_is_loaded_and_replaced(engine):
         picture = LoadedPicture.read(photograph(side))
         client.handle.update(options={"image": picture})
         client.wait_frame(lambda frame, side=side: frame.notes["kept"] == f"{side} {side} 0 0 {side} {side}")
-        wait_until(lambda picture=picture: client.handle.confirmed["options"].get("image") is picture)
+        until(lambda picture=picture: client.handle.confirmed["options"].get("image") is picture)

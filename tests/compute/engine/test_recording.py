@@ -9,9 +9,8 @@ import threading
 import time
 from collections import namedtuple
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,21 +18,19 @@ import pytest
 from compute.cli import settings
 from compute.engine import (
     EngineRestarted,
-    FrameReady,
-    LabClosed,
     Paused,
     RecordingProgress,
     Refused,
-    SnapshotTaken,
     Supervisor,
 )
-from compute.engine.messages import Record
-from compute.engine.recording import PROGRESS_PERIOD, FrameRecorder, LabRecorder
+from compute.engine.messages import LOST, Record
+from compute.engine.recording import FrameRecorder, LabRecorder
 from compute.engine.recording_store import RecordedFrame, RecordingError, RecordingStore, encode_frame
 from compute.lab.frames import Curve, Frame, Raster
 from compute.labs.diffusion import Diffusion
 from compute.measure.timing import Timing
-from tests.compute.engine.faulty import Client, Faulty, running
+from tests.compute.engine.faulty import Client, Faulty, QuietSender, running
+from tests.waiting import until
 
 pytestmark = pytest.mark.extended
 
@@ -45,41 +42,31 @@ def engine() -> Iterator[Supervisor]:
     yield from running()
 
 
+@pytest.fixture
+def mortal() -> Iterator[Supervisor]:
+    """An engine that the test may kill."""
+    yield from running()
+
+
 def recorded_frames(folder: Path, least: int = 0) -> list[RecordedFrame]:
     """Return the frames on the disk, once there are `least`; the latest of a running recording may be missing."""
-    store, end = RecordingStore(folder), time.monotonic() + 120
-    while len(store.numbers()) < least and time.monotonic() < end:
-        time.sleep(0.01)
+    store = RecordingStore(folder)
+    until(lambda: len(store.numbers()) >= least)
     numbers = store.numbers()
     assert numbers == list(range(len(numbers)))
     return [store.get(number) for number in numbers]
 
 
-def ended(client: Client, seconds: float = 120.0) -> RecordingProgress:
+def ended(client: Client) -> RecordingProgress:
     """Return the final report of a recording."""
-    end = time.monotonic() + seconds
-    while not (last := [news for news in client.of(RecordingProgress) if news.ended]):
-        assert time.monotonic() < end, client.events[-8:]
-        time.sleep(0.005)
-    return last[-1]
+    until(lambda: any(news.ended for news in client.of(RecordingProgress)))
+    return next(news for news in reversed(client.of(RecordingProgress)) if news.ended)
 
 
 def wait_for(client: Client, steps: int) -> None:
     """Wait until a lab that is stepped manually has computed `steps` steps in total."""
-    end, count = time.monotonic() + 120, -1
-    while count < steps:
-        assert time.monotonic() < end
-        n = len(client.of(SnapshotTaken))
-        client.handle.snapshot()
-        count = client.wait(SnapshotTaken, n + 1).snapshot["count"]
+    until(lambda: client.snapshot()["count"] >= steps)
     client.barrier()
-
-
-def close(*clients: Client) -> None:
-    for client in clients:
-        client.handle.close()
-    for client in clients:
-        client.wait(LabClosed)
 
 
 def stepped(field: np.ndarray, r: float, steps: int) -> np.ndarray:
@@ -119,11 +106,12 @@ def test_frames_are_those_of_exactly_every_kth_step_beside_another_lab_and_witho
     assert quiet.frames == []
     counts = [frame.timing.steps for frame in shown.frames[1:]]
     assert set(counts) == {50}  # the shown frames keep their own pace
-    close(quiet, shown)
+    quiet.close()
+    shown.close()
 
 
 def test_changes_on_the_way_appear_and_a_paused_lab_records_nothing(engine, tmp_path):
-    client, began = Client(engine), time.monotonic()
+    client = Client(engine)
     client.handle.record(str(tmp_path), 5, (8, 8), 1000)
     client.handle.step(12)
     wait_for(client, 12)
@@ -133,7 +121,6 @@ def test_changes_on_the_way_appear_and_a_paused_lab_records_nothing(engine, tmp_
     assert [recorded.step for recorded in recorded_frames(tmp_path, 3)] == [0, 5, 10]
     client.handle.step(9)
     wait_for(client, 9)
-    time.sleep(0.35)
     client.handle.stop_recording()
     last = ended(client)
     assert last == RecordingProgress(5, last.bytes, 21, "stopped")
@@ -145,77 +132,48 @@ def test_changes_on_the_way_appear_and_a_paused_lab_records_nothing(engine, tmp_
     client.handle.step(20)
     wait_for(client, 29)
     assert len(recorded_frames(tmp_path)) == 5
-    assert len(client.of(RecordingProgress)) <= 2 + (time.monotonic() - began) / PROGRESS_PERIOD
-    close(client)
+    client.close()
 
 
 def test_of_a_lab_that_ends_each_complete_picture_is_recorded(engine, tmp_path):
-    values = {"ny": 30, "nx": 40, "max_iterations": 50, "backend": "cpu_numba"}
-    client = Client(engine, "mandelbrot", **values)
+    client = Client(engine, "mandelbrot", ny=30, nx=40, max_iterations=50, backend="cpu_numba")
     client.handle.record(str(tmp_path), 0, (64, 64), 100)
     client.handle.run()
     for number, change in enumerate(({}, {"zoom": "10"}, {"zoom": "100", "max_iterations": 200})):
         if change:
             client.handle.update(**change)
-        end = time.monotonic() + 120
-        while len(RecordingStore(tmp_path).numbers()) < number + 2:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        recorded_frames(tmp_path, number + 2)
     client.barrier()
     client.handle.stop_recording()
     assert ended(client).frames == 4  # the initial state, which is not complete
     assert [recorded.frame.facts["finished"] for recorded in recorded_frames(tmp_path)[1:]] == [1.0] * 3
     assert recorded_frames(tmp_path)[3].values["zoom"] == "100"
-    close(client)
+    client.close()
 
 
-def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(tmp_path):
-    for engine in running():
-        client = Client(engine, eager=True, cost=0.0005)
-        client.handle.pace(10)
-        client.handle.record(str(tmp_path), 3, (8, 8), 700)
-        client.handle.run()
-        client.wait_frame(lambda frame: frame.facts["step"] >= 1200)
-        os.kill(engine.pid, signal.SIGKILL)
-        client.wait(EngineRestarted)
-        last = ended(client)
-        assert (last.frames, last.steps) == (700, 3 * 699)
-        taken = recorded_frames(tmp_path)
-        assert [recorded.step for recorded in taken] == list(range(0, 2100, 3))
-        # no step is missing or duplicated: the state continues from the step of the recording
-        assert [recorded.frame.facts["value"] for recorded in taken] == list(range(0, 2100, 3))
-        assert not client.handle.recording
-        lab, folder = engine._registry.get(1), str(tmp_path / "again")
-        client.handle.record(folder, 3, (8, 8), 10**6)
-        end = time.monotonic() + 120
-        while not (lab.checkpoint and lab.checkpoint.recording_offset and lab.checkpoint.recording_offset[0] == folder):
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        os.kill(engine.pid, signal.SIGKILL)
-        client.handle.stop_recording()  # handled by the next process
-        while client.handle.recording:
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        assert ended(client).ended == "stopped"
-        close(client)
-
-
-def test_a_recording_younger_than_the_last_good_state_ends_with_a_restart(tmp_path, monkeypatch):
-    for engine in running():
-        client = Client(engine)
-        client.barrier()
-        record = engine._registry.get(1)
-        monkeypatch.setattr(record, "keep_checkpoint", lambda checkpoint: None)
-        client.handle.record(str(tmp_path), 3, (8, 8), 1500)
-        client.handle.step(4)
-        client.barrier()
-        assert len(recorded_frames(tmp_path, 2)) == 2
-        os.kill(engine.pid, signal.SIGKILL)
-        client.wait(EngineRestarted)
-        assert "restarted from a state before the recording" in ended(client).ended
-        client.barrier()
-        assert [recorded.step for recorded in recorded_frames(tmp_path)] == [0, 3]
-        close(client)
+def test_a_killed_engine_goes_on_with_the_recording_from_its_last_good_state(mortal, tmp_path):
+    client = Client(mortal, eager=True, cost=0.0005)
+    client.handle.pace(10)
+    client.handle.record(str(tmp_path), 3, (8, 8), 700)
+    client.handle.run()
+    client.wait_frame(lambda frame: frame.facts["step"] >= 1200)
+    os.kill(mortal.pid, signal.SIGKILL)
+    client.wait(EngineRestarted)
+    last = ended(client)
+    assert (last.frames, last.steps) == (700, 3 * 699)
+    taken = recorded_frames(tmp_path)
+    assert [recorded.step for recorded in taken] == list(range(0, 2100, 3))
+    # no step is missing or duplicated: the state continues from the step of the recording
+    assert [recorded.frame.facts["value"] for recorded in taken] == list(range(0, 2100, 3))
+    assert not client.handle.recording
+    folder = str(tmp_path / "again")
+    client.handle.record(folder, 3, (8, 8), 10**6)
+    until(lambda: (client.handle.last_checkpoint.recording_offset or ("", 0))[0] == folder)
+    os.kill(mortal.pid, signal.SIGKILL)
+    client.handle.stop_recording()  # handled by the next process
+    until(lambda: not client.handle.recording)
+    assert ended(client).ended == "stopped"
+    client.close()
 
 
 @pytest.mark.parametrize(
@@ -247,7 +205,7 @@ def test_what_cannot_be_recorded_is_said(engine, tmp_path, arguments, kind, word
     assert "the bound of 3 frames" in client.of(RecordingProgress)[-1].ended
     shapes = [one.frame.rasters["field"].levels.shape for one in recorded_frames(tmp_path / "fine")]
     assert shapes == [(1200, 1000)] * 3
-    close(client)
+    client.close()
 
 
 def test_a_lab_that_fails_keeps_what_was_recorded_and_a_frame_that_fails_ends_it(engine, tmp_path):
@@ -264,7 +222,7 @@ def test_a_lab_that_fails_keeps_what_was_recorded_and_a_frame_that_fails_ends_it
     assert ended(client).ended == "a frame could not be made: ZeroDivisionError: planted"
     client.wait(Paused, 2)
     assert [recorded.step for recorded in recorded_frames(tmp_path)] == [0, 2, 4]
-    close(client)
+    client.close()
 
 
 def test_values_that_are_not_finite_pause_a_recorded_lab_nobody_looks_at(engine, tmp_path):
@@ -274,41 +232,35 @@ def test_values_that_are_not_finite_pause_a_recorded_lab_nobody_looks_at(engine,
     client.handle.act("spoil")
     assert "NaN" in client.wait(Paused).reason
     client.barrier()
-    assert client.frames == client.of(FrameReady) == []
-    close(client)
+    assert client.frames == []
+    client.close()
 
 
 # -- without a process
 
 
-def test_a_disk_that_is_short_ends_the_recording_and_keeps_its_reserve(tmp_path, monkeypatch):
+def test_a_short_disk_or_the_limit_of_a_server_ends_the_recording(tmp_path, monkeypatch, limited):
     lab = Faulty(backend="cpu_numpy")
-    recorder = FrameRecorder(lab, str(tmp_path / "a"), 1, (50, 40), 100)
 
-    def take(free: float, total: float) -> str:
+    def take(recorder: FrameRecorder, free: float, total: float) -> str:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: Disk(total, 0, free))
         recorder.advanced(1)
         return recorder.take(lab.frame(None, recorder.pixels), lab.values(), resting=False)
 
-    assert take(2**30 + 2000, 10**15) == ""
-    assert "0.98 GiB of the disk are free, and 1.00 GiB are left" in take(2**30 - 2**24, 10**15)
-    assert "are left to others" in take(2**30 + 1999, 10**15)
-    assert take(0.05 * 10**9 + 2000, 10**9) == ""  # a small disk: 5 %
-    assert "are left to others" in take(0.05 * 10**9 + 1999, 10**9)
+    recorder = FrameRecorder(lab, str(tmp_path / "a"), 1, (50, 40), 100)
+    assert take(recorder, 2**30 + 2000, 10**15) == ""
+    assert "0.98 GiB of the disk are free, and 1.00 GiB are left" in take(recorder, 2**30 - 2**24, 10**15)
+    assert "are left to others" in take(recorder, 2**30 + 1999, 10**15)
+    assert take(recorder, 0.05 * 10**9 + 2000, 10**9) == ""  # a small disk: 5 %
+    assert "are left to others" in take(recorder, 0.05 * 10**9 + 1999, 10**9)
     assert recorder.frames == 2
     recorder.finish()
     assert [recorded.step for recorded in recorded_frames(tmp_path / "a")] == [1, 4]
-
-
-def test_a_recording_ends_where_the_server_allows_no_more_of_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setenv(settings.VARIABLE, "")
-    settings.hand_on(settings.Settings(disk=1))
-    lab = Faulty(backend="cpu_numpy")
-    recorder = FrameRecorder(lab, str(tmp_path / "a"), 1, (50, 40), 100)
+    limited(disk=1)
+    recorder = FrameRecorder(lab, str(tmp_path / "b"), 1, (50, 40), 100)
     recorder.bytes = settings.MIB - 1  # recorded before
-    recorder.advanced(1)
-    words = recorder.take(lab.frame(None, recorder.pixels), lab.values(), resting=False)
-    assert words == "1 MB are what one recording may have on this server (its setting disk)"
+    words = "1 MB are what one recording may have on this server (its setting disk)"
+    assert take(recorder, 10**15, 10**15) == words
     recorder.finish()
 
 
@@ -344,78 +296,63 @@ def test_a_slow_disk_makes_the_lab_wait_and_no_step_is_left_out(tmp_path, monkey
         put(store, number, data)
 
     monkeypatch.setattr(RecordingStore, "put", slow)
-    sender = Sender()
-    lab_recorder = LabRecorder(1, lab, sender, lambda _: nullcontext())
-    lab_recorder.begin(Record(1, str(tmp_path / "a"), 10, (8, 8), 6, None))
+    sender = QuietSender()
+    recorder = LabRecorder(1, lab, sender, lambda _: nullcontext())
+    recorder.begin(Record(1, str(tmp_path), 10, (8, 8), 6, None))
 
     def turn() -> None:
-        if steps := lab_recorder.limited(7):
+        if steps := recorder.limited(7):
             lab.advance(steps)
-            lab_recorder.advanced(steps)
-        lab_recorder.turn(running=True)
+            recorder.advanced(steps)
+        recorder.turn(running=True)
 
     for _ in range(20):
         turn()
     assert lab.count == 10  # frames of 0 and 10 are not written yet
     before = time.monotonic()
-    assert before < lab_recorder.wakes_at() < time.monotonic() + 0.1
-    assert not lab_recorder.due(running=True)
+    assert before < recorder.wakes_at() < time.monotonic() + 0.1
+    assert not recorder.due(running=True)
     gate.set()
-    end = time.monotonic() + 120
-    while lab_recorder.on:
-        assert time.monotonic() < end
-        turn()
-    assert [recorded.step for recorded in recorded_frames(tmp_path / "a")] == list(range(0, 60, 10))
-    assert [recorded.frame.facts["step"] for recorded in recorded_frames(tmp_path / "a")] == list(range(0, 60, 10))
-    assert sender.told[-1].frames == 6
+    until(lambda: (turn(), not recorder.on)[1])
+    taken = recorded_frames(tmp_path)
+    assert [recorded.step for recorded in taken] == list(range(0, 60, 10))
+    assert [recorded.frame.facts["step"] for recorded in taken] == list(range(0, 60, 10))
+    assert sender.said[-1].frames == 6
 
 
 def test_a_folder_that_was_deleted_stays_so_and_ends_the_recording(tmp_path):
-    sender = Sender()
+    sender = QuietSender()
     lab_recorder = LabRecorder(1, Faulty(backend="cpu_numpy"), sender, lambda _: nullcontext())
     lab_recorder.begin(Record(1, str(tmp_path / "a"), 1, (8, 8), 6, None))
     shutil.rmtree(tmp_path / "a")
     lab_recorder.turn(running=True)
-    assert "the disk did not take a frame: FileNotFoundError" in sender.told[-1].ended
+    assert "the disk did not take a frame: FileNotFoundError" in sender.said[-1].ended
     store = RecordingStore(tmp_path / "a")
     with pytest.raises(FileNotFoundError, match="is gone"):
         store.put(1, b"")
     assert not store.folder.exists()
 
 
-class Sender:
-    """The methods of the worker's sender that LabRecorder calls."""
-
-    def __init__(self) -> None:
-        self.told: list[RecordingProgress] = []
-
-    def send_event(self, _lab: int, event: RecordingProgress) -> None:
-        self.told.append(event)
-
-    def extended_deadline(self, *_: object) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
 def test_frames_lost_with_the_engine_end_the_recording(tmp_path):
-    """The state to continue from is at step 25, and the frame of step 20 was not written."""
-    lab, folder = Faulty(backend="cpu_numpy"), str(tmp_path / "a")
+    """The state to continue from is at step 25, and the frame of step 20 was not written; or it is an earlier one."""
+    lab, folder = Faulty(backend="cpu_numpy"), str(tmp_path)
     recorder = FrameRecorder(lab, folder, 10, (8, 8), 100)
     for _ in range(3):
         recorder.take(lab.frame(None, (8, 8)), {}, resting=False)
         recorder.advanced(10)
     recorder.finish()
     assert FrameRecorder(lab, folder, 10, (8, 8), 100, done=25).steps_left == 5
-    RecordingStore(Path(folder)).path(2).unlink()
+    RecordingStore(tmp_path).path(2).unlink()
     assert FrameRecorder(lab, folder, 10, (8, 8), 100, done=19).steps_left == 1
     waiting = FrameRecorder(lab, folder, 10, (8, 8), 100, done=20)
     assert waiting.due(resting=False, running=True)
-    with pytest.raises(ValueError, match="were lost with the engine"):
-        FrameRecorder(lab, folder, 10, (8, 8), 100, done=25)
-    told: list[RecordingProgress] = []
-    sender = SimpleNamespace(send_event=lambda _lab, news: told.append(news))
-    LabRecorder(1, lab, sender, nullcontext).begin(Record(1, folder, 10, (8, 8), 100, done=25))
-    assert [news.frames for news in told] == [2]  # a film is made of them; a recording of 0 frames would be discarded
-    assert told[0].bytes == sum(path.stat().st_size for path in Path(folder).iterdir() if path.suffix == ".frame")
+    for done, words in ((25, "were lost with the engine"), (LOST, "restarted from a state before the recording")):
+        sender = QuietSender()
+        LabRecorder(1, lab, sender, nullcontext).begin(Record(1, folder, 10, (8, 8), 100, done=done))
+        (last,) = sender.said
+        assert words in last.ended
+        assert last.frames == 2  # a film is made of them; a recording of 0 frames would be discarded
+        assert last.bytes == sum(path.stat().st_size for path in tmp_path.glob("*.frame"))
 
 
 def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
@@ -442,17 +379,12 @@ def test_a_frame_is_read_back_as_it_was_and_damage_is_seen(tmp_path):
     assert again.frame.timing.steps == 4
     data = store.path(4).read_bytes()
     for damaged in (
-        data[:-1],
-        data + b"x",
-        data[1:],
-        b"",
-        b"[]\n",
-        b'{"parts": {"a": {"raster": [1, 1]}}}\n0',
+        data[:-1], data + b"x", data[1:], b"", b"[]\n", b'{"parts": {"a": {"raster": [1, 1]}}}\n0',
         data.replace(b"[5, 4]", b"[-1, 4]"),
         data.replace(b'"curve": 3', b'"curve": -3'),
         data.replace(b'"curve": 3', b'"curve": %d' % 10**19),  # this and the next one were found by fuzzing files
         data.replace(b"[5, 4]", b"[%d, 4]" % 10**19),
-    ):
+    ):  # fmt: skip
         store.path(4).write_bytes(damaged)
         with pytest.raises(RecordingError, match=r"000004\.frame is damaged"):
             store.get(4)

@@ -32,10 +32,10 @@ def lab(registry: LabRegistry) -> LabState:
     return registry.add("faulty", {"level": 0.5}, print, (8, 8))
 
 
-def refused(registry: LabRegistry) -> list[Refused]:
+def refused(registry: LabRegistry, culprit: LabState | None = None) -> list[Refused]:
     """Return the Refused events that the end of the process causes."""
-    told = [event for _, event in registry.on_worker_exit(WorkerExit("it was killed", time.monotonic()))]
-    return [event for event in told if isinstance(event, Refused)]
+    told = registry.on_worker_exit(WorkerExit("it was killed", time.monotonic()), culprit)
+    return [event for _, event in told if isinstance(event, Refused)]
 
 
 def report(registry: LabRegistry, lab: LabState, *reports: object) -> list[Event | None]:
@@ -50,20 +50,17 @@ def test_values_are_given_up_at_the_second_death_that_they_were_there_for(regist
     assert "for the second time" in only.text
 
 
-def test_a_death_long_before_is_not_theirs(registry, lab):
+def test_earlier_deaths_and_deaths_charged_to_another_lab_do_not_count(registry, lab):
     assert refused(registry) == []
-    lab.unapplied.append((1, {"level": 0.75}))
-    lab.questions.append(TakeCheckpoint(lab.number))
-    assert refused(registry) == []
-    assert [event.change for event in refused(registry)] == [1, None]
-
-
-def test_nor_is_one_of_a_question_that_was_answered_since(registry, lab):
     lab.questions.append(TakeSnapshot(lab.number))
     assert refused(registry) == []
     report(registry, lab, Answered(lab.number, TakeSnapshot))
+    lab.unapplied.append((1, {"level": 0.75}))
     lab.questions.append(TakeCheckpoint(lab.number))
+    culprit = registry.add("faulty", {}, print, (8, 8))
+    assert refused(registry, culprit) == refused(registry, culprit) == []
     assert refused(registry) == []
+    assert [event.change for event in refused(registry)] == [1, None]
 
 
 def test_an_answer_that_lost_its_memory_is_refused_and_harms_nothing_else(registry, lab):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import pickle
-import threading
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from socket import socketpair
 
 import pytest
@@ -16,8 +15,6 @@ from compute.engine.messages import (
     DeadlineExtended,
     Heartbeat,
     OpenLab,
-    Request,
-    Run,
     Stop,
     TakeCheckpoint,
     Update,
@@ -33,6 +30,16 @@ from compute.engine.sending import (
 )
 from compute.engine.shared_memory import memory_file
 from compute.process.channel import Channel
+from tests.waiting import until
+
+
+@contextmanager
+def pair() -> Iterator[tuple[Channel, Channel]]:
+    """Yield both ends of a channel, which are closed afterwards."""
+    ends = [Channel(end) for end in socketpair()]
+    yield ends[0], ends[1]
+    for end in ends:
+        end.close()
 
 
 class TestRequestQueue:
@@ -42,15 +49,17 @@ class TestRequestQueue:
         def update(lab: int, **values: float) -> None:
             queue.put(QueuedRequest(Update(lab, 0, values)))
 
-        for i in range(100):
-            update(1, r=float(i))
-            update(2, r=-float(i))
-        update(1, k=1.0)
-        queue.put(QueuedRequest(Act(1, "reset", {})))
-        update(1, r=5.0)
-        update(1, r=6.0, k=2.0)
-        got = [item.request for item in queue._items]
-        queue.close()
+        with pair() as (channel, far):
+            queue.connect(channel, [QueuedRequest(Act(9, "load", {"data": bytes(10**7)}))])  # fills the pipe
+            for i in range(100):
+                update(1, r=float(i))
+                update(2, r=-float(i))
+            update(1, k=1.0)
+            queue.put(QueuedRequest(Act(1, "reset", {})))
+            update(1, r=5.0)
+            update(1, r=6.0, k=2.0)
+            _, *got = [far.receive()[0] for _ in range(6)]
+            queue.close()
         assert got == [
             Update(1, 0, {"r": 99.0}),
             Update(2, 0, {"r": -99.0}),
@@ -59,76 +68,48 @@ class TestRequestQueue:
             Update(1, 0, {"r": 6.0, "k": 2.0}),
         ]
 
-    def test_a_lab_that_asks_for_too_much_takes_no_other_s_room(self):
+    def test_the_queue_is_bounded_per_lab_and_in_total_except_for_opening_moving_and_closing(self):
         queue = RequestQueue("test", lambda *_: None)
+        essential = [OpenLab(99, "faulty", {}, None, 0), CloseLab(1), TakeCheckpoint(1), Stop(0)]
         took = sum(queue.put(QueuedRequest(Act(1, "reset", {}))) for _ in range(5000))
         assert took == MOST_OF_A_LAB
-        others = [Act(2, "reset", {}), OpenLab(3, "faulty", {}, None, 0), CloseLab(1), TakeCheckpoint(1), Stop(0)]
-        assert all(queue.put(QueuedRequest(request)) for request in others)
-        queue.close()
-
-    def test_what_opens_moves_or_closes_a_lab_finds_room_however_many_labs_ask_for_much(self):
-        queue = RequestQueue("test", lambda *_: None)
+        assert all(queue.put(QueuedRequest(request)) for request in [Act(2, "reset", {}), *essential])
         for lab in range(20):
             for _ in range(MOST_OF_A_LAB):
                 queue.put(QueuedRequest(Act(lab, "reset", {})))
         assert not queue.put(QueuedRequest(Act(99, "reset", {})))
-        others = [OpenLab(99, "faulty", {}, None, 0), CloseLab(1), TakeCheckpoint(1), Stop(0)]
-        assert all(queue.put(QueuedRequest(request)) for request in others)
+        assert all(queue.put(QueuedRequest(request)) for request in essential)
         queue.close()
 
     def test_a_worker_that_does_not_read_blocks_nobody_and_is_left_behind(self):
-        channel, far = (Channel(end) for end in socketpair())
         queue = RequestQueue("test", lambda *_: None)
-        queue.connect(channel, [])
-        for _ in range(50):
-            queue.put(QueuedRequest(Act(1, "load", {"data": bytes(100_000)})))  # far more than the pipe holds
-        far.close()
-        end = time.monotonic() + 120
-        while queue._channel:  # the queue detects the closed end itself, and keeps the other requests
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        queue.disconnect()
-        channel.close()
-        channel, far = (Channel(end) for end in socketpair())
-        shared = memory_file(10)
-        queue.connect(channel, [QueuedRequest(OpenLab(1, "faulty", {}, None, 0), (shared,))])
-        message, passed = far.receive()
-        assert isinstance(message, OpenLab)
-        assert os.fstat(passed[0]).st_size == 10
-        os.close(passed[0])
-        assert isinstance(far.receive()[0], Act)  # an unsent request that reopening does not cover is still sent
-        far.close()
-        queue.close()
-        channel.close()
-
-    def test_what_cannot_be_pickled_is_told_and_the_rest_goes_on(self):
-        channel, far = (Channel(end) for end in socketpair())
-        failed: list[Request] = []
-        heard = threading.Event()
-        queue = RequestQueue("test", lambda request, _: (failed.append(request), heard.set()))
-        queue.connect(channel, [])
-        queue.put(QueuedRequest(Act(1, "load", {"value": lambda: 0})))
-        queue.put(QueuedRequest(Run(2)))
-        assert heard.wait(120)
-        assert [request.lab for request in failed] == [1]
-        assert far.receive()[0].lab == 2
-        queue.close()
-        far.close()
-        channel.close()
+        with pair() as (channel, far):
+            queue.connect(channel, [])
+            for _ in range(50):
+                queue.put(QueuedRequest(Act(1, "load", {"data": bytes(100_000)})))  # far more than the pipe holds
+            far.close()
+            until(lambda: not queue._channel)  # the queue detects the closed end itself, and keeps the other requests
+            queue.disconnect()
+        with pair() as (channel, far):
+            shared = memory_file(10)
+            queue.connect(channel, [QueuedRequest(OpenLab(1, "faulty", {}, None, 0), (shared,))])
+            message, passed = far.receive()
+            assert isinstance(message, OpenLab)
+            assert os.fstat(passed[0]).st_size == 10
+            os.close(passed[0])
+            assert isinstance(far.receive()[0], Act)  # an unsent request that reopening does not cover is still sent
+            far.close()
+            queue.close()
 
 
-class TestEventSender:
-    def test_what_is_announced_within_an_announcement_leaves_that_as_it_was(self):
-        ours, theirs = (Channel(end) for end in socketpair())
+def test_a_nested_announcement_leaves_the_outer_one_as_it_was():
+    with pair() as (ours, theirs):
         sender = EventSender(ours, 1.0)
         with sender.extended_deadline(7, "opening", 100.0), sender.extended_deadline(7, "compiling", 50.0):
             pass
         said = [theirs.receive()[0] for _ in range(4)]
-        for end in (ours, theirs):
-            end.close()
-        opening = DeadlineExtended(7, "opening", 100.0)
-        assert said == [opening, DeadlineExtended(7, "compiling", 50.0), opening, Heartbeat()]
+    opening = DeadlineExtended(7, "opening", 100.0)
+    assert said == [opening, DeadlineExtended(7, "compiling", 50.0), opening, Heartbeat()]
 
 
 class TestWords:
@@ -136,8 +117,6 @@ class TestWords:
         assert error_text(ValueError("r must be at most 0.25")) == "r must be at most 0.25"
         assert error_text(ZeroDivisionError("division by zero")) == "ZeroDivisionError: division by zero"
         assert error_text(KeyError()) == "KeyError"
-
-    def test_what_a_client_sent_is_not_quoted_at_length(self):
         assert len(error_text(ValueError("x" * 5_000_000))) <= MAX_TEXT + 2
 
     @pytest.mark.parametrize(
@@ -153,8 +132,3 @@ class TestWords:
         error = type("Error", (RuntimeError,), {"__module__": module})("planted")
         setattr(error, attribute, code)
         assert context_lost(error) is lost
-
-
-def test_messages_are_small():
-    """Every update has this overhead in the pipe."""
-    assert len(pickle.dumps(Update(1, 3, {"r": 0.1}))) < 300

@@ -29,10 +29,6 @@ from compute.engine.shared_memory import (
 from compute.measure.timing import Span, Timing
 
 
-def refuse_descriptor(*_: object) -> int:
-    raise OSError(errno.EMFILE, "too many")
-
-
 def descriptors() -> int:
     gc.collect()  # mappings of an earlier test
     return len(list(Path("/proc/self/fd").iterdir()))
@@ -79,35 +75,6 @@ class TestMemory:
         assert replace(back, delivery=1.0) == replace(timing, delivery=1.0)
         assert (back.spans, back.spans[0].began) == (spans, 1.5)
 
-    def test_a_limit_is_seen_by_the_other_process_and_one_that_rests_is_said_to(self):
-        descriptor = FrameRing.create(64)
-        other = FrameRing(os.dup(descriptor))
-        ring = FrameRing(descriptor)
-        assert other.frames_through == 0
-        assert ring.permit(2**40 + 3)
-        assert other.frames_through == 2**40 + 3
-        assert other.free() == 0, "a limit takes no slot"
-        other.rest(True)
-        assert not ring.permit(2**40 + 4)
-        assert other.frames_through == 2**40 + 4
-        with other.at_work():
-            assert not ring.permit(5)
-        other.rest(False)
-        assert ring.permit(6)
-        ring.close()
-        other.close()
-
-    def test_nothing_is_left_in_the_file_system_or_open(self):
-        def files():
-            """Return the named shared memory; semaphores belong to tests that run at the same time."""
-            return {path for path in Path("/dev/shm").iterdir() if not path.name.startswith("sem.")}
-
-        before, open_before = files(), descriptors()
-        ring = FrameRing(FrameRing.create())
-        assert files() <= before
-        ring.close()
-        assert descriptors() <= open_before
-
     @pytest.mark.parametrize("function", ["memfd_create", "truncate"])
     def test_refused_memory_is_an_error_in_words(self, monkeypatch, function):
         def refuse(*_: object) -> None:
@@ -124,7 +91,7 @@ class TestMemory:
         lab, calls, duplicated = LabState(1, "faulty", print, {}, (8, 8)), count(1), os.dup
 
         def dup(descriptor: int) -> int:
-            if next(calls) == refused:
+            if next(calls) == refused or lab.known:
                 raise OSError(errno.EMFILE, "too many")
             return duplicated(descriptor)
 
@@ -137,7 +104,7 @@ class TestMemory:
         assert isinstance(closing, CloseLab)
         assert descriptors() <= before
         lab.known, lab.sent = True, False  # a lab that was open before is not refused: opening it is retried
-        monkeypatch.setattr(os, "dup", refuse_descriptor)
+        monkeypatch.setattr(os, "dup", dup)  # refuses again
         assert LabRegistry().opening(lab, 0.0) == []
         assert (lab.sent, lab.retry_at > 0.0) == (False, True)
         lab.release()
@@ -152,29 +119,36 @@ class TestMemory:
         writer.close()
 
 
-class TestRing:
-    def pair(self) -> tuple[FrameRing, FrameRing]:
-        descriptor = FrameRing.create(64 * 64)
-        other = os.dup(descriptor)
-        return FrameRing(descriptor), FrameRing(other)
+@pytest.fixture
+def ring():
+    """Both ends of a ring with slots for pictures of 64 x 64 pixels: the worker's and the server's."""
+    before, descriptor = descriptors(), FrameRing.create(64 * 64)
+    other = os.dup(descriptor)
+    ends = FrameRing(descriptor), FrameRing(other)
+    yield ends
+    for end in ends:
+        end.close()
+    assert descriptors() <= before
 
-    def test_what_is_taken_is_a_copy_and_frees_the_slot(self):
-        worker, server = self.pair()
+
+class TestRing:
+    def test_a_taken_frame_is_a_copy_and_frees_the_slot(self, ring):
+        worker, server = ring
         frames = []
         for i in range(3 * SLOTS):
             payload, buffers = pack({"levels": np.full((64, 64), i, np.uint8), "x": np.full(5, float(i))})
-            slot = worker.free()
-            assert slot == 0
-            assert worker.put(slot, buffers)
-            frames.append(unpack(payload, server.take(slot, payload.sizes)))
+            assert worker.free() == 0
+            assert worker.put(0, buffers)
+            frames.append(unpack(payload, server.take(0, payload.sizes)))
         for i, frame in enumerate(frames):
             assert (frame["levels"] == i).all()
             assert (frame["x"] == i).all()
-        worker.close()
-        server.close()
+        _, too_large = pack(np.zeros(2**21, np.uint8))
+        assert not worker.put(0, too_large)
+        assert worker.free() == 0
 
-    def test_a_server_that_is_behind_leaves_no_slot(self):
-        worker, server = self.pair()
+    def test_a_server_that_is_behind_leaves_no_slot(self, ring):
+        worker, server = ring
         _, buffers = pack(np.zeros(8))
         for slot in range(SLOTS):
             assert worker.free() == slot
@@ -182,13 +156,17 @@ class TestRing:
         assert worker.free() is None
         server.take(4, [64])
         assert worker.free() == 4
-        worker.close()
-        server.close()
 
-    def test_a_frame_too_large_is_not_put(self):
-        worker, server = self.pair()
-        _, buffers = pack(np.zeros(2**21, np.uint8))
-        assert not worker.put(0, buffers)
-        assert worker.free() == 0
-        worker.close()
-        server.close()
+    def test_a_limit_is_seen_by_the_worker_and_a_resting_worker_must_be_woken(self, ring):
+        worker, server = ring
+        assert worker.frames_through == 0
+        assert server.permit(2**40 + 3)
+        assert worker.frames_through == 2**40 + 3
+        assert worker.free() == 0, "a limit takes no slot"
+        worker.rest(True)
+        assert not server.permit(2**40 + 4)
+        assert worker.frames_through == 2**40 + 4
+        with worker.at_work():
+            assert not server.permit(5)
+        worker.rest(False)
+        assert server.permit(6)

@@ -22,7 +22,7 @@ from compute.ways.arrays import IDLE, IN_VAIN, ArrayLease, SweepArrays
 from compute.ways.plan import SweepPlan
 from compute.ways.sweep import WAITING, Sweep
 from compute.ways.workload import Case
-from tests.compute.engine.test_lab_host import Quiet
+from tests.compute.engine.faulty import QuietSender
 from tests.compute.ways.test_sweep import give_roofs, plan, planted
 
 LITTLE = {"backend": "cpu_numba", "ways": ["cpu_numpy"], "least": 100, "most": 1000, "per_decade": 1, "budget": 0.1}
@@ -214,7 +214,7 @@ def test_a_trap_needs_no_lease(holder, other):
 
 def test_a_waiting_lab_has_no_work_and_takes_no_time(holder):
     other = Crossover(**LITTLE)
-    host = LabHost(1, other, Quiet(), FrameRing(FrameRing.create()), "host")  # type: ignore[arg-type]
+    host = LabHost(1, other, QuietSender(), FrameRing(FrameRing.create()), "host")  # type: ignore[arg-type]
     host.handle(Run(1))
     host.pacer.steps = None
     host.pacer.permit(0, time.monotonic() + 60.0)  # the lab continues without a frame
