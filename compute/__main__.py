@@ -29,7 +29,7 @@ from rich.console import Console
 
 from compute import stories
 from compute.cli import race_command, serve_options
-from compute.devices.backends import BackendUnavailable
+from compute.devices.backends import BackendUnavailable, backend
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
 from compute.files.documents import as_json, readable
@@ -150,6 +150,9 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     about.add_argument(
         "--roofs", action="store_true", help="measure the rates of copies and multiply-adds again, and save them"
     )
+    about.add_argument(
+        "--webgpu", action="store_true", help="show what WebGPU offers here: adapter, exactness, clock, three rates"
+    )
     about.set_defaults(run=_info)
     if arguments[:2] == ["bench", export_benchmark.NAME]:
         export_benchmark.add(commands)
@@ -191,6 +194,19 @@ def _serve(parser: argparse.ArgumentParser, options: Sequence[str]) -> NoReturn:
     _become("app.server.serve", *options)
 
 
+def _webgpu_info(json: bool) -> int:
+    """Print a report on WebGPU; raise BackendUnavailable, with the reason, on a machine without it."""
+    backend("gpu_wgpu").require()
+    from compute.devices import webgpu_report  # only now known to be importable
+
+    found = webgpu_report.report()
+    if json:
+        print(as_json(found, sys.stdout))
+    else:
+        webgpu_report.show(found, Console(soft_wrap=True))
+    return OK
+
+
 def _info(chosen: argparse.Namespace, _command: str) -> int:
     if chosen.roofs:
         from compute.measure import machine_roofs  # which loads Numba
@@ -199,6 +215,8 @@ def _info(chosen: argparse.Namespace, _command: str) -> int:
         if not measured.worth_keeping:
             load = f"other programs used {measured.others:.0%} of the processors"
             print(f"fieldlab: the roofs are too low and were not saved: {load}", file=sys.stderr)
+    if chosen.webgpu:
+        return _webgpu_info(chosen.json)
     found = info.facts()
     if chosen.json:
         print(as_json(found, sys.stdout))

@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -20,6 +21,10 @@ from compute.machine.container import available_memory, processors, total_memory
 from compute.measure.timing import note_span
 
 Array = Any  # numpy.ndarray, cupy.ndarray or a Numba device array: the kernels of one backend use one kind only
+
+
+class DeviceLost(RuntimeError):
+    """A device has stopped working for this process; another process may be able to use it."""
 
 
 class Stopwatch(ABC):
@@ -60,12 +65,14 @@ class HostStopwatch(Stopwatch):
 class Device(ABC):
     """A device with memory and a clock. Only one thread at a time may use it: acquire `lock`.
 
-    copies_at_once: whether `fetch` and `fetch_all` block until the copies are made.
+    copies_at_once: whether `fetch` and `fetch_all` block until the copies are made. largest_array: bytes that one array
+    can have.
     """
 
     name: str
     kind: str
     copies_at_once = True
+    largest_array: float = inf
 
     def __init__(self, index: int = 0) -> None:
         self.index = index
@@ -75,6 +82,11 @@ class Device(ABC):
     @abstractmethod
     def missing() -> str | None:
         """Return why no device of this class can be used on this machine; None if one can."""
+
+    @staticmethod
+    def count() -> int:
+        """Return the number of devices of this class that can be used."""
+        return 1
 
     @staticmethod
     def simulated() -> str:

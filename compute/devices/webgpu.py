@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from compute.devices.devices import Array, Device, Stopwatch
 from compute.devices.webgpu_passes import REQUIRED, WORD, Gpu, Storage, TimestampStopwatch, WallStopwatch, WgpuArray
-from compute.devices.wgsl import copy_words
+from compute.devices.webgpu_probe import time_is_plausible
 
 INTERFACES = ("Vulkan", "Metal", "DX12")  # not OpenGL, whose compute shaders lack what the kernels use
 STORED = ("float32", "int32", "uint32", "uint8", "float64", "int64")  # the last two as pairs of words
@@ -26,7 +26,6 @@ SOFTWARE = "FIELDLAB_WEBGPU"  # environment variable; "software" allows an adapt
 PIECE = 2**26  # bytes written at once: wgpu copies each piece before the transfer
 ROOM_PIECE = 2**27  # bytes of a buffer that tests for free memory
 PROBE_BYTES = 2**24  # of the copy that checks the timestamps
-LONGEST_PROBE = 1.5, 1e-3  # a timestamp may exceed the host's time by this factor and these seconds
 
 
 class WebGpu(Device):
@@ -42,6 +41,7 @@ class WebGpu(Device):
         self.name = f"webgpu:{index}"
         self.gpu = _shared(index)
         self.lock = self.gpu.lock
+        self.largest_array = self.gpu.largest
 
     @staticmethod
     def count() -> int:
@@ -83,7 +83,7 @@ class WebGpu(Device):
         if words.size % WORD:
             words = np.concatenate([words, np.zeros(-words.size % WORD, np.uint8)])
         first = array.offset * array.dtype.itemsize
-        with self.lock:
+        with self.lock, self.gpu.errors():
             self.gpu.submit()
             for start in range(0, words.size, PIECE):
                 piece = words[start : start + PIECE]
@@ -104,14 +104,16 @@ class WebGpu(Device):
             for start, each in zip(starts, arrays, strict=True):
                 self.gpu.copy(each, landing, start)
             self.gpu.submit()
-            mapped = landing.map_async("READ_NOSYNC")
+            with self.gpu.errors():
+                mapped = landing.map_async("READ_NOSYNC")
 
         def wait() -> list[NDArray[Any]]:
             """Wait for the copies and return them."""
             with self.lock:
-                mapped.sync_wait()
-                copied = np.frombuffer(landing.read_mapped(copy=True), np.uint8)
-                landing.unmap()
+                with self.gpu.errors():
+                    mapped.sync_wait()
+                    copied = np.frombuffer(landing.read_mapped(copy=True), np.uint8)
+                    landing.unmap()
                 free.append(landing)
             return [
                 copied[start : start + each.nbytes].view(each.dtype).reshape(each.shape)
@@ -156,7 +158,7 @@ class WebGpu(Device):
         return {
             "name": info["device"],
             "driver": info["description"],
-            "interface": f"WebGPU on {info['backend_type']}",
+            "interface": interface(info),
             "clock": self.clock,
         }
 
@@ -211,19 +213,32 @@ def adapters() -> tuple[Any, ...]:
     return tuple(each for each in _all_adapters() if _is_software(each.info) == software)
 
 
-@cache
+_GPUS: dict[tuple[int, str], Gpu] = {}  # of this process, by number and setting
+
+
 def _shared(index: int) -> Gpu:
-    return Gpu(adapters()[index])
+    """Return the connection to GPU `index`: a new one the first time, and after the GPU was lost."""
+    key = index, os.environ.get(SOFTWARE, "")
+    if key not in _GPUS or _GPUS[key].lost:
+        _GPUS[key] = Gpu(adapters()[index])
+    return _GPUS[key]
+
+
+def listed() -> tuple[list[dict[str, Any]], str | None]:
+    """Return {name, memory, interface} of every GPU, with the unknown memory as 0, and the driver of the first."""
+    if _import_error() is not None:
+        return [], None
+    found = [each.info for each in _all_adapters() if not _is_software(each.info)]
+    gpus = [{"name": each["device"], "memory": 0, "interface": interface(each)} for each in found]
+    return gpus, found[0]["description"] if found else None
+
+
+def interface(info: Any) -> str:
+    """Return the interfaces of an adapter as text: "WebGPU on Metal"."""
+    return f"WebGPU on {info['backend_type']}"
 
 
 @cache
 def _clock(gpu: Gpu) -> str:
-    """Return "timestamps" if those around a copy are positive and not longer than the host's time, else "wall time"."""
-    if gpu.tick is None:
-        return "wall time"
-    source, target = gpu.storage(PROBE_BYTES), gpu.storage(PROBE_BYTES)
-    copy_words(gpu, source, target, PROBE_BYTES // WORD)  # compiles
-    with WallStopwatch(gpu) as wall, TimestampStopwatch(gpu) as watch:
-        copy_words(gpu, source, target, PROBE_BYTES // WORD)
-    factor, seconds = LONGEST_PROBE
-    return "timestamps" if 0 < watch.seconds() <= factor * wall.seconds() + seconds else "wall time"
+    """Return "timestamps" if this GPU has them and they are plausible, else "wall time"."""
+    return "timestamps" if gpu.tick is not None and time_is_plausible(gpu, PROBE_BYTES) else "wall time"

@@ -9,7 +9,8 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices import wgpu_internals
-from compute.devices.devices import Stopwatch
+from compute.devices.devices import DeviceLost, Stopwatch
 from compute.measure.timing import note_span
 
 REQUIRED = ("immediates",)  # features: numbers that are passed with a launch
@@ -30,11 +31,12 @@ LIMITS = (
 IMMEDIATE_BYTES = 64
 LARGEST = 2**40  # bytes; some drivers report 2^64 - 1, which no signed number holds
 WORD = 4  # bytes
+LOST = "device is lost"  # in the text of every error after the loss
 PASSES = 64  # timed passes between two submissions
 
 
 class WebGpuError(RuntimeError):
-    """WebGPU refused an operation, or lost the device; the message contains its text."""
+    """WebGPU refused an operation; the message contains its text."""
 
 
 @dataclass
@@ -74,13 +76,19 @@ class WgpuArray:
         """Bytes of the elements."""
         return self.size * self.dtype.itemsize
 
-    def __getitem__(self, key: int | tuple[slice, slice]) -> WgpuArray:
-        """Return a contiguous part: element `key` of the first axis, or a part of one row as (slice, slice)."""
-        if isinstance(key, tuple):
+    def __getitem__(self, key: int | slice | tuple[slice, slice]) -> WgpuArray:
+        """Return a contiguous part: elements of the first axis, or a part of one row as (slice, slice)."""
+        shape: tuple[int, ...]
+        if isinstance(key, slice):
+            first, last, stride = key.indices(self.shape[0])
+            if stride != 1:
+                raise IndexError(f"an array of WebGPU has contiguous parts only: stride must be 1, not {stride}")
+            shape, start = (max(0, last - first), *self.shape[1:]), first * math.prod(self.shape[1:])
+        elif isinstance(key, tuple):
             rows, columns = (part.indices(length) for part, length in zip(key, self.shape, strict=True))
             if rows[1] - rows[0] != 1 or rows[2] != 1 or columns[2] != 1:
                 raise IndexError("an array of WebGPU has contiguous parts only: slices must select a part of one row")
-            shape: tuple[int, ...] = (1, columns[1] - columns[0])
+            shape = 1, columns[1] - columns[0]
             start = rows[0] * self.shape[1] + columns[0]
         else:
             if not 0 <= key < self.shape[0]:
@@ -99,7 +107,8 @@ class Gpu:
     def __init__(self, adapter: Any) -> None:
         import wgpu
 
-        self.adapter, self.lock = adapter, threading.RLock()
+        self.adapter, self.lock, self.lost = adapter, threading.RLock(), ""
+        self._refusal = wgpu.GPUError
         self.usage = wgpu.BufferUsage
         features = [*REQUIRED, *(name for name in OPTIONAL if name in adapter.features)]
         limits = {name: min(adapter.limits[name], LARGEST) for name in LIMITS}
@@ -119,6 +128,19 @@ class Gpu:
         self.landings: defaultdict[int, list[Any]] = defaultdict(list)  # unused mappable buffers, by their bytes
         self.tick = wgpu_internals.timestamp_period(self.device) if OPTIONAL[0] in features else None
 
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Raise errors of wgpu in the block as DeviceLost, MemoryError or WebGpuError, with their text in one line."""
+        try:
+            yield
+        except self._refusal as error:
+            text = " ".join(str(error).replace("Validation Error", "").replace("Caused by:", "").split())
+            if LOST in text:
+                self.lost = text
+                raise DeviceLost(f"the GPU {self.adapter.info['device']} was lost: {text}") from error
+            kind = MemoryError if isinstance(error, MemoryError) else WebGpuError
+            raise kind(f"WebGPU refused an operation: {text}") from error
+
     # -- buffers
 
     def buffer(self, nbytes: int, usage: int) -> Any:
@@ -129,7 +151,8 @@ class Gpu:
             )
         if self.retired:
             self.submit()
-        return self.device.create_buffer(size=nbytes, usage=usage)
+        with self.errors():
+            return self.device.create_buffer(size=nbytes, usage=usage)
 
     def storage(self, nbytes: int) -> Storage:
         """Return storage of at least `nbytes` bytes for an array."""
@@ -149,7 +172,7 @@ class Gpu:
         self, pipeline: Any, layout: Any, grid: Sequence[int], arrays: Sequence[Storage], numbers: bytes
     ) -> None:
         """Add a launch to the open pass."""
-        with self.lock:
+        with self.lock, self.errors():
             if self._pass is None:
                 self._begin_pass()
             self._pass.set_pipeline(pipeline)
@@ -171,7 +194,7 @@ class Gpu:
 
     def copy(self, source: WgpuArray, target: Any, start: int = 0) -> None:
         """Queue a copy of the words of `source` to byte `start` of the buffer `target`."""
-        with self.lock:
+        with self.lock, self.errors():
             self._end_pass()
             if self._encoder is None:
                 self._encoder = self.device.create_command_encoder()
@@ -205,7 +228,7 @@ class Gpu:
 
     def submit(self) -> None:
         """Submit what was launched, and destroy the buffers that no array uses any more."""
-        with self.lock:
+        with self.lock, self.errors():
             retired, self.retired = self.retired, []
             if self._pass is not None:
                 self._pass.end()
@@ -228,13 +251,13 @@ class Gpu:
 
     def wait(self) -> None:
         """Wait until everything that was launched has finished: read a word that is copied after it."""
-        with self.lock:
+        with self.lock, self.errors():
             self.submit()
             self.device.queue.read_buffer(self.padding(0).buffer, 0, WORD)
 
     def timestamps(self, buffers: Sequence[Any]) -> NDArray[np.uint64]:
         """Return the timestamps (passes, 2) in ticks, begin and end; waits for the passes."""
-        with self.lock:
+        with self.lock, self.errors():
             read = [np.frombuffer(self.device.queue.read_buffer(each), np.uint64) for each in buffers]
         return np.concatenate(read).reshape(-1, 2)
 

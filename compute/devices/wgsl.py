@@ -129,11 +129,3 @@ def folded(groups: int) -> tuple[int, int]:
     In a kernel with workgroup_size(256): k = id.y * 65535 * 256 + id.x, with id the global invocation's.
     """
     return min(groups, MOST_GROUPS), -(-groups // MOST_GROUPS)
-
-
-def copy_words(gpu: Gpu, source: Storage, target: Storage, count: int) -> None:
-    """Copy `count` words by a kernel."""
-    kernel(gpu, _COPY, "copy")(folded(-(-count // 256)), [source, target], np.uint32(count))
-
-
-_COPY = Program(Path(__file__).with_name("webgpu_copy.wgsl"))

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+from compute.devices.devices import DeviceLost
 from compute.engine.messages import (
     OPENING,
     Answered,
@@ -293,7 +294,9 @@ def error_text(error: Exception) -> str:
 
 
 def context_lost(error: Exception) -> bool:
-    """Return whether a CUDA error, of CuPy (`status`) or Numba (`code`), has destroyed this process's context."""
+    """Return whether the device is lost: DeviceLost, or a CUDA error of CuPy (`status`) or Numba (`code`)."""
+    if isinstance(error, DeviceLost):
+        return True
     if type(error).__module__.partition(".")[0] not in {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}:
         return False
     return getattr(error, "status", getattr(error, "code", None)) in LOST_CONTEXT

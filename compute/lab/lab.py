@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -57,7 +57,7 @@ def grid_cells(values: Mapping[str, Any]) -> int:
 
 
 class OutOfMemory(ValueError):
-    """A grid was refused before any allocation; the text states the predicted and the free bytes."""
+    """A device has no room for a state; the text states the predicted and the free bytes, or the device's reason."""
 
 
 @dataclass
@@ -504,11 +504,22 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
             held = self.predicted_bytes(**old_values) if self.device.name == old_device.name else 0
             self._require_memory(self.predicted_bytes(**self.values()), held)
         except Exception:
-            self.device, self.display = old_device, old_display
-            with param.parameterized.discard_events(self):
-                self._put_back({event.name: event.old for event in events})
+            self._return_to(old_device, old_display, events)
             raise
-        self._allocate(self._snapshot_of(old_device))
+        state = self._snapshot_of(old_device)
+        try:
+            self._allocate(state)
+        except MemoryError as error:  # a device that does not report its memory, or another program took it meanwhile
+            refused = self.device.name
+            self._return_to(old_device, old_display, events)
+            self._allocate(state)
+            raise OutOfMemory(f"this needs memory that {refused} does not have: {error}") from error
+
+    def _return_to(self, device: Device, display: ModuleType, events: Iterable[param.parameterized.Event]) -> None:
+        """Return to the device and the values before `events`."""
+        self.device, self.display = device, display
+        with param.parameterized.discard_events(self):
+            self._put_back({event.name: event.old for event in events})
 
     def _snapshot_of(self, device: Device) -> dict[str, Any]:
         """Read the state from its previous device."""

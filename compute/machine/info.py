@@ -76,8 +76,8 @@ def show(found: dict[str, Any], console: Console) -> None:
         parts = [f"{limited['processors']:g} processors"] if "processors" in limited else []
         parts += [f"{limited['memory'] / 2**30:.3g} GiB"] if "memory" in limited else []
         table.add_row("Container", f"limited to {' and '.join(parts)}")
-    gpus = [f"{gpu['name']}, {gpu['memory'] / 2**30:.0f} GiB" for gpu in here["gpus"]]
-    table.add_row("GPU", "\n".join(gpus) or "none: no NVIDIA driver answers (nvidia-smi)")
+    gpus = [", ".join([gpu["name"], gpu.get("interface", f"{gpu['memory'] / 2**30:.0f} GiB")]) for gpu in here["gpus"]]
+    table.add_row("GPU", "\n".join(gpus) or "none: neither nvidia-smi nor WebGPU finds one")
     table.add_row("Driver", here["driver"] or "none")
     table.add_row("System", here["system"])
     versions = [f"{name} {number}" for name, number in found["versions"].items() if name != "fieldlab"]

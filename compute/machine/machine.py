@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from compute.devices import webgpu
 from compute.devices.devices import cpu_count, cpu_name
 from compute.machine import container, gpu_nvml
 
@@ -23,7 +24,7 @@ DISTRIBUTIONS = (
     *("fieldlab", "numpy", "numba", "llvmlite", "scipy", "param", "pillow"),
     *("panel", "bokeh", "holoviews", "panel-material-ui", "tornado"),
     *("cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
-    *("torch", "triton", "jax", "jaxlib", "awkward"),
+    *("wgpu", "torch", "triton", "jax", "jaxlib", "awkward"),
 )
 CHANGED = "+changes"  # appended to a commit if the source differs from it
 PROGRAM_SECONDS = 10.0  # longest wait for git or nvidia-smi
@@ -34,10 +35,13 @@ def machine() -> dict[str, Any]:
     """Return {cpu, cores, threads, memory, gpus, driver, system}.
 
     cores: physical cores of the machine; threads: hardware threads this process may use; memory: bytes of main
-    memory; gpus: a list of {name, memory in bytes}; driver: version of the NVIDIA driver or None; container: only in
+    memory; gpus: a list of {name, memory in bytes}, without an NVIDIA GPU those of WebGPU, with their interface and
+    memory 0, which it does not report; driver: its version or None; container: only in
     containers with limits, {processors, memory}.
     """
     gpus, driver = nvidia()
+    if not gpus:
+        gpus, driver = webgpu.listed()
     limited = container.limits()
     return {
         "cpu": cpu_name(),

@@ -18,7 +18,6 @@ import numpy as np
 from compute.devices import numba_threads
 from compute.devices.backends import BACKENDS, backend
 from compute.devices.devices import Device, cpu_count, device_kind
-from compute.devices.gpu_devices import cuda_count
 from compute.measure import kept_roofs
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import DTYPES, copy_bandwidth, fma_rate
@@ -106,7 +105,7 @@ def measure() -> kept_roofs.Rates:
     """Measure the roofs without storing them."""
     found: kept_roofs.Rates = {}
     for one in BACKENDS:
-        count = 0 if one.missing else 1 if one.kind == "cpu" else cuda_count()
+        count = 0 if one.missing or one.simulated else one.device_class.count()
         for index in range(count):
             device = one.open_device(index)
             rates = {"copy": copy_bandwidth(device).roof}

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
@@ -24,10 +25,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit, prange
 
-from compute.devices import numba_threads
+from compute.devices import numba_threads, webgpu_probe
 from compute.devices.backends import backend
 from compute.devices.cuda_source import compile_cuda
 from compute.devices.devices import Array, Device, cpu_count
+from compute.devices.gpu_devices import NumbaCuda
+from compute.devices.webgpu import WebGpu
+from compute.devices.webgpu_passes import WgpuArray
 from compute.measure.rates import RoofKind, host_caches
 from compute.measure.statistics import Spread
 
@@ -43,6 +47,7 @@ FMA_SOURCE = Path(__file__).with_name("fma.cu")
 REAL = {"float32": "float", "float64": "double"}
 CHAINS, UNROLLED = 8, 16  # of fma.cu: its FMAs a round
 THREADS, BLOCKS = 256, 8  # threads a block, blocks a multiprocessor: 64 warps, the capacity of a multiprocessor
+WEBGPU_ROUNDS = 64  # a few milliseconds on an integrated GPU
 GPU_ROUNDS = 2048  # a few milliseconds on a large GPU
 ROW = 512  # numbers of a host thread: 4 KiB in float64
 CHAIN = 8  # multiply-adds between load and store, enough to hide the latency
@@ -88,14 +93,16 @@ def copy_bandwidth(device: Device) -> MeasuredRoof:
 
 
 def fma_rate(device: Device, dtype: str) -> MeasuredRoof | None:
-    """Return the device's rate of multiply-adds, likewise; None on a GPU without CuPy."""
-    if (device.name, "fma", dtype) not in _known and not fma_measurable(device):
+    """Return the device's rate of multiply-adds, likewise; None where `fma_measurable` is false."""
+    if (device.name, "fma", dtype) not in _known and not fma_measurable(device, dtype):
         return None
     return _enough(device, "fma", dtype, lambda: MultiplyAdds(device, dtype))
 
 
-def fma_measurable(device: Device) -> bool:
-    """Whether multiply-adds can be measured: on a GPU this needs CuPy."""
+def fma_measurable(device: Device, dtype: str) -> bool:
+    """Whether multiply-adds can be measured: WebGPU has those of float32, another GPU needs CuPy."""
+    if isinstance(device, WebGpu):
+        return dtype in backend("gpu_wgpu").dtypes
     return device.kind != "gpu" or not backend("gpu_cupy").missing
 
 
@@ -192,19 +199,21 @@ class Copies(RoofProbe):
 
 
 def _best_view(device: Device) -> Device:
-    """Return a GPU opened with CuPy, if installed: its copy kernel is faster than the driver's copy."""
+    """Return a CUDA device opened with CuPy, if installed: its copy kernel is faster than the driver's copy."""
     cupy = backend("gpu_cupy")
-    return cupy.open_device(device.index) if device.kind == "gpu" and not cupy.missing else device
+    return cupy.open_device(device.index) if isinstance(device, NumbaCuda) and not cupy.missing else device
 
 
 def _ways(target: Array) -> tuple[Callable[[Array, Array], None], ...]:
     """Return the methods to copy to an array like `target`.
 
-    On the host by all cores; for a Numba array by the driver; for a CuPy array by the driver and by CuPy's kernel: on
-    an H200 these two reached 3530 and 4250 GB/s.
+    On the host by all cores; for a Numba array by the driver; for one of WebGPU by a kernel; for one of CuPy by the
+    driver and by CuPy's kernel: on an H200 these two reached 3530 and 4250 GB/s.
     """
     if isinstance(target, np.ndarray):
         return (_host_copy,)
+    if isinstance(target, WgpuArray):
+        return (webgpu_probe.copy,)
     if hasattr(target, "copy_to_device"):
         return (_numba_copy,)
     return _driver_copy, _kernel_copy
@@ -232,7 +241,7 @@ def _array_bytes(device: Device, live: bool) -> int:
     size = (LIVE_BYTES if live else ARRAY_BYTES)[device.kind]
     if device.kind == "cpu":
         size = max(size, CACHES * _last_cache_bytes())
-    return int(min(size, SHARE * device.free_bytes() / 2)) // 4096 * 4096
+    return int(min(size, SHARE * device.free_bytes() / 2, device.largest_array)) // 4096 * 4096
 
 
 def _last_cache_bytes() -> int:
@@ -251,12 +260,12 @@ class MultiplyAdds(RoofProbe):
 
     def __init__(self, device: Device, dtype: str) -> None:
         super().__init__(device, dtype)
-        self._device = backend("gpu_cupy").open_device(device.index) if device.kind == "gpu" else device
-        self._run: tuple[int, Callable[[], None]] | None = None
+        self._device = _best_view(device)
+        self._run: tuple[int, Callable[[], object]] | None = None
 
     def prepare(self) -> Iterator[None]:
         """Allocate the arrays and run FIRST warm-ups."""
-        self._run = _gpu_run(self._device, self._dtype) if self._device.kind == "gpu" else _host_run(self._dtype)
+        self._run = _run_on(self._device, self._dtype)
         for _ in range(FIRST):
             self._run[1]()
             self._device.synchronise()
@@ -276,6 +285,19 @@ class MultiplyAdds(RoofProbe):
     def close(self) -> None:
         """Free the arrays."""
         self._run = None
+
+
+def _run_on(device: Device, dtype: str) -> tuple[int, Callable[[], object]]:
+    """Return (FMAs of a run, the run) for the kind of device."""
+    if isinstance(device, WebGpu):
+        return _webgpu_run(device)
+    return _gpu_run(device, dtype) if device.kind == "gpu" else _host_run(dtype)
+
+
+def _webgpu_run(device: WebGpu) -> tuple[int, Callable[[], object]]:
+    """Return (FMAs of a launch, the launch)."""
+    out = device.allocate((webgpu_probe.GROUPS * webgpu_probe.THREADS,), np.float32)
+    return webgpu_probe.count(WEBGPU_ROUNDS), partial(webgpu_probe.multiply_adds, out, WEBGPU_ROUNDS)
 
 
 def _gpu_run(device: Device, dtype: str) -> tuple[int, Callable[[], None]]:
@@ -326,7 +348,7 @@ class RoofMeter:
     def __init__(self, devices: Iterable[Device], kinds: Collection[RoofKind], dtype: str, live: bool = False) -> None:
         devices = list(devices)
         copies = [Copies(device, live=live) for device in devices if "copy" in kinds]
-        chains = [MultiplyAdds(device, dtype) for device in devices if "fma" in kinds and fma_measurable(device)]
+        chains = [MultiplyAdds(device, dtype) for device in devices if "fma" in kinds and fma_measurable(device, dtype)]
         self._probes: list[RoofProbe] = [*copies, *chains]
 
     def sample(self) -> None:
@@ -345,7 +367,7 @@ def sampled_live(device: Device, kind: RoofKind, dtype: str, count: int) -> Gene
 
     Each sample follows an uncounted one, since the threads sleep after a pause.
     """
-    if kind == "fma" and not fma_measurable(device):
+    if kind == "fma" and not fma_measurable(device, dtype):
         return ()
     pieces = LIVE_PIECES[device.kind]
     rates = []

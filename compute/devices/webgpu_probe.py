@@ -1,0 +1,45 @@
+"""Measurements of a GPU of WebGPU by kernels of webgpu_probe.wgsl: copies and multiply-adds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from compute.devices.webgpu_passes import WORD, Gpu, TimestampStopwatch, WallStopwatch, WgpuArray
+from compute.devices.wgsl import Program, folded, kernel
+
+UNROLLED = 16  # multiply-adds in a round, on each of NUMBERS numbers of a thread
+NUMBERS, THREADS = 4, 256  # as in webgpu_probe.wgsl
+GROUPS = 1024  # workgroups of a measurement: enough for every GPU
+LONGEST, RESOLUTION = 1.5, 1e-3  # a timestamp may exceed the host's time by this factor and these seconds
+_PROGRAM = Program(Path(__file__).with_suffix(".wgsl"), (("UNROLLED", UNROLLED),), exact=0)
+
+
+def copy(source: WgpuArray, target: WgpuArray) -> None:
+    """Copy the words of `source` to `target`, by a kernel. They may be parts of buffers, but not of the same."""
+    starts = (np.uint32(each.offset * each.dtype.itemsize // WORD) for each in (source, target))
+    words = -(-source.nbytes // WORD)
+    numbers = np.uint32(words), *starts, np.uint32(0), np.float32(0), np.float32(0)
+    grid = folded(-(-words // THREADS))
+    kernel(source.gpu, _PROGRAM, "copy")(grid, [source.storage, target.storage], *numbers)
+
+
+def count(rounds: int) -> int:
+    """Return the number of multiply-adds of a launch of `multiply_adds`."""
+    return GROUPS * THREADS * rounds * UNROLLED * NUMBERS
+
+
+def multiply_adds(out: WgpuArray, rounds: int) -> None:
+    """Launch chains of float32 multiply-adds in GROUPS workgroups. out: float32 (n,), results."""
+    numbers = np.uint32(out.size), np.uint32(0), np.uint32(0), np.uint32(rounds), np.float32(0.5), np.float32(0.25)
+    kernel(out.gpu, _PROGRAM, "fma_chains")((GROUPS,), [out.gpu.padding(0), out.storage], *numbers)
+
+
+def time_is_plausible(gpu: Gpu, nbytes: int) -> bool:
+    """Whether the timestamps around a copy of `nbytes` bytes are positive and not longer than the host's time."""
+    source, target = (WgpuArray(gpu.storage(nbytes), (nbytes,), np.dtype(np.uint8)) for _ in range(2))
+    copy(source, target)  # compiles
+    with WallStopwatch(gpu) as wall, TimestampStopwatch(gpu) as watch:
+        copy(source, target)
+    return 0 < watch.seconds() <= LONGEST * wall.seconds() + RESOLUTION
