@@ -22,12 +22,9 @@ def test_invalid_counts_are_refused_with_their_bounds(text):
         counts(text, "tabs", 500)
 
 
-def test_a_known_name_returns_its_value():
-    assert named("letter", "b", {"a": 1, "b": 2}) == 2
-
-
-@pytest.mark.parametrize("name", ["c", "", "A", None, 1, ["a"], {"a": 1}])
+@pytest.mark.parametrize("name", ["c", "A", None, ["a"]])
 def test_an_unknown_name_is_refused_with_the_known_ones(name):
+    assert named("letter", "b", {"a": 1, "b": 2}) == 2
     with pytest.raises(ValueError, match="letter must be one of a, b, not ") as refused:
         named("letter", name, {"a": 1, "b": 2})
     assert str(refused.value).endswith(f"not {name!r}")

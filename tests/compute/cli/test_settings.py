@@ -79,7 +79,6 @@ WRONG = {
     "grid = 5": "grid: must be a whole number from 1048576 to 268435456, not '5'",
     "sessions = -1": "sessions: must be a whole number from 1 to 10000, not '-1'",
     "sessions = 1.5": "sessions must be a number, a text, or a list of texts, not 1.5",
-    "sessions = true": "sessions must be",
     "gird = 5": "unknown setting 'gird'; known settings: address, ",
     'preset = "home"': "preset must be one of laptop, classroom, public, not 'home'",
     "metrics = 3": "metrics must be true or false, not 3",
@@ -87,7 +86,6 @@ WRONG = {
     'embed = ["https://a; script-src *"]': "embed must be like https://course.example",
     f"embed = {[f'https://{n}.example' for n in range(21)]}": "embed must be",
     "port = 0": "port: must be 1 to 65535, not '0'",
-    "a": "course.toml: ",
     "a = " + "[" * 5000: "course.toml: ",
     "# " + "x" * 70_000: "has at most 65536 bytes",
     'settings = "other"': "unknown setting 'settings'",
@@ -109,13 +107,7 @@ def test_an_unreadable_settings_file_is_refused(tmp_path):
 
 
 PREFIXES = ["/a/../b", "", "a b", "/" + "x" * 50, "/a" * 9, "/ä", "lab", "//x"]
-NUMBERS = {
-    "--port": ["0", "65536", "٣"],
-    "--sessions": ["0", "x"],
-    "--grid": ["0"],
-    "--disk": ["-1"],
-    "--upload": ["17"],
-}
+NUMBERS = {"--port": ["0", "65536", "٣"], "--sessions": ["0", "x"], "--disk": ["-1"]}
 
 
 @pytest.mark.parametrize(
@@ -205,7 +197,7 @@ def test_invalid_settings_in_the_environment_are_refused(monkeypatch):
 
 
 class TestLabs:
-    """A lab of a server, in its engine, in a job or elsewhere, refuses with a message and stays unchanged."""
+    """Labs refuse values beyond the limits of their server, and stay unchanged."""
 
     def test_the_largest_allowed_setting_means_no_limit(self, limited):
         limited()

@@ -30,22 +30,15 @@ def field_of(data: bytes, ny: int, nx: int) -> np.ndarray:
     return made
 
 
-# -- levels
-
-
-def test_a_picture_in_16_bits_keeps_its_levels():
+def test_a_picture_in_16_bits_keeps_its_levels_and_is_averaged_in_16_bits():
     """White is 65535 for any content, and 4096 levels remain distinct."""
     ramp = np.arange(4096, dtype=np.uint16).reshape(64, 64)
-    made = field_of(png(64, 64, rows(ramp), depth=16), 64, 64)
+    data = png(64, 64, rows(ramp), depth=16)
+    made = field_of(data, 64, 64)
     np.testing.assert_allclose(made, ramp / 65535, rtol=1e-14)
     assert np.unique(made).size == 4096
-
-
-def test_a_picture_in_16_bits_is_averaged_in_16_bits():
-    ramp = np.arange(64 * 64, dtype=np.uint16).reshape(64, 64)
-    made = field_of(png(64, 64, rows(ramp), depth=16), 16, 16)
     means = ramp.reshape(16, 4, 16, 4).mean(axis=(1, 3))
-    np.testing.assert_allclose(made * 65535, means, atol=0.51)
+    np.testing.assert_allclose(field_of(data, 16, 16) * 65535, means, atol=0.51)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4, 8])
@@ -105,9 +98,6 @@ def test_printing_colours_become_grey():
     np.testing.assert_allclose(made[8, [8, 24, 40]], [1, 0, GREEN + BLUE], atol=0.02)
 
 
-# -- orientation, frames
-
-
 def exif(orientation: int, order: str = ">") -> bytes:
     """Return an EXIF record with this orientation, built by hand."""
     head = b"MM\0*" if order == ">" else b"II*\0"
@@ -159,9 +149,6 @@ def test_the_first_frame_of_an_animation_is_read():
     np.testing.assert_allclose(LoadedPicture.read(both).levels, np.full((8, 8), 40), atol=1)
 
 
-# -- reduction
-
-
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
 @pytest.mark.parametrize(("height", "width", "most"), [(12, 20, 60), (13, 7, 10), (5, 5, 24), (1, 40, 9), (6, 6, 36)])
 def test_reduction_is_the_mean_of_squares(height, width, most, kind):
@@ -208,9 +195,6 @@ def test_a_replay_from_a_history_computes_with_the_same_numbers(depth, size):
     twin.HISTORY.apply(twin, entry)
     np.testing.assert_array_equal(twin.field(), lab.field())
     assert len(base64.b64decode(entry["with"]["data"])) <= images.KEPT_FILE
-
-
-# -- bounds
 
 
 BOUNDS = {
@@ -263,25 +247,17 @@ def test_memory_is_limited_only_in_the_block():
     np.ones(2**24)
 
 
-# -- the object
-
-
-def test_a_pickled_picture_is_equal():
-    picture = LoadedPicture.read(photograph(64))
-    there = pickle.loads(pickle.dumps(picture))
-    assert there == picture
-    assert hash(there) == hash(picture)
-    np.testing.assert_array_equal(there.levels, picture.levels)
-    assert picture != LoadedPicture.read(photograph(65))
-
-
 def test_labs_accept_a_loaded_picture_instead_of_a_file():
     data = photograph(64)
+    picture = LoadedPicture.read(data)
+    there = pickle.loads(pickle.dumps(picture))
+    assert there == picture != LoadedPicture.read(photograph(65))
+    assert hash(there) == hash(picture)
     labs = [Diffusion(ny=32, nx=32, backend="cpu_numpy") for _ in range(2)]
-    for lab, given in zip(labs, (data, LoadedPicture.read(data)), strict=True):
+    for lab, given in zip(labs, (data, there), strict=True):
         lab.load_image(given)
     np.testing.assert_array_equal(*[lab.field() for lab in labs])
-    same = [LCurve(problem="blur", n=8, options={"image": given}) for given in (data, LoadedPicture.read(data))]
+    same = [LCurve(problem="blur", n=8, options={"image": given}) for given in (data, there)]
     np.testing.assert_array_equal(*[lab.system.x for lab in same])
     frames = [lab.frame() for lab in same]
     assert frames[0].notes["files"] == frames[1].notes["files"] != ""
