@@ -60,6 +60,11 @@ def heavy(ballast, report):
     return ballast
 
 
+def own_pid(report):
+    """Return the process id."""
+    return os.getpid()
+
+
 def babble(report):
     """Report and print far more than any client reads."""
     for number in range(10_000):

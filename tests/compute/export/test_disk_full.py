@@ -10,9 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,7 +24,9 @@ from compute.export.render_pool import LocalPool
 from compute.export.scene import Scene
 from compute.files.files import DiskFull, size, whole, whole_file
 from tests.compute.export import chores
+from tests.compute.export.test_jobs import alive
 from tests.in_process import InProcess
+from tests.waiting import until
 
 pytestmark = pytest.mark.extended
 
@@ -61,12 +61,10 @@ def small_files():
     signal.signal(signal.SIGXFSZ, handler)
 
 
-def nothing_half_done(folder):
-    return not [path for path in folder.rglob("*") if ".part" in path.name]
-
-
-def untouched(path):
-    return path.read_bytes() == OLD == path.with_name(f"{path.name}.json").read_bytes()
+def require_unchanged(path):
+    """Require the old film and its .json file, and no partial file."""
+    assert path.read_bytes() == OLD == path.with_name(f"{path.name}.json").read_bytes()
+    assert not [file for file in path.parent.rglob("*") if ".part" in file.name]
 
 
 def full_at(monkeypatch, ending, count):
@@ -94,8 +92,7 @@ def test_a_disk_that_is_full_in_the_middle_of_the_frames(path, monkeypatch):
     one = len(frame(FILM.plain(), 0)[1])
     needed = float(re.search(r"3 more frames, about ([\d.]+) kB, and the file itself; 5 of 8", str(error.value))[1])
     assert needed == pytest.approx(3 * one / 1e3, rel=0.01)
-    assert untouched(path)
-    assert nothing_half_done(path.parent)
+    require_unchanged(path)
     assert FilmRenderer(FILM, path).missing() == [5, 6, 7]
     FilmRenderer(FILM, path).run(InProcess())
     alone = path.with_name("alone.gif")
@@ -114,8 +111,7 @@ def test_a_disk_that_is_full_in_the_middle_of_the_film(ending, path, small_files
         match=f"heat{ending} is not finished: .*cannot be written: .*Room is needed for the file itself; 20 of",
     ):
         noisy.run(InProcess())
-    assert untouched(path)
-    assert nothing_half_done(path.parent)
+    require_unchanged(path)
     assert noisy.missing() == []
 
 
@@ -127,8 +123,7 @@ def test_a_disk_that_is_full_beside_the_film_leaves_both_files_as_they_were(path
         patched.setattr(formats, "described", full)
         with pytest.raises(DiskFull, match=r"heat.gif.json cannot be written: the disk is full"):
             FilmRenderer(FILM, path).run(InProcess())
-    assert untouched(path)
-    assert nothing_half_done(path.parent)
+    require_unchanged(path)
 
 
 def test_an_error_of_a_library_is_put_down_to_the_disk_only_if_that_is_full(tmp_path, monkeypatch):
@@ -159,9 +154,8 @@ def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, cod
     film = ["--to", "zoom=2", "--frames", "50", "--workers", "2"]
     command = [*before, sys.executable, "-m", "compute", "render", "mandelbrot", "--out", str(path), *SLOW, *film]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as started:
-        frames, end = path.with_name("heat.gif.frames"), time.monotonic() + 120
-        while not list(frames.glob("*.png")) and time.monotonic() < end:
-            time.sleep(0.05)
+        frames = path.with_name("heat.gif.frames")
+        until(lambda: list(frames.glob("*.png")))
         below = psutil.Process(started.pid).children(recursive=True)
         os.killpg(started.pid, sign) if sign == signal.SIGINT else started.send_signal(sign)  # Ctrl-C: to all
         said = started.communicate(timeout=300)[1]
@@ -171,25 +165,7 @@ def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, cod
     assert "Traceback" not in said
     assert below
     assert not psutil.wait_procs(below, 120)[1]
-    assert untouched(path)
-    assert nothing_half_done(path.parent)
-
-
-def test_an_interrupt_while_a_frame_s_folder_is_taken_away_leaves_none(path, monkeypatch):
-    cleanup = tempfile.TemporaryDirectory.cleanup
-
-    def interrupted(self):
-        """Raise the interrupt when the frame exists, and its folder is not removed yet."""
-        if ".png." not in self.name:
-            return cleanup(self)
-        monkeypatch.undo()
-        self._finalizer.detach()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("tempfile.TemporaryDirectory.cleanup", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        FilmRenderer(FILM, path).run(InProcess())
-    assert nothing_half_done(path.parent)
+    require_unchanged(path)
 
 
 class Large:
@@ -222,30 +198,17 @@ class Endless:
         return {"folder": self.folder}
 
 
-def gone(process):
-    """Return whether a process has ended, including zombies."""
-    try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 def test_workers_end_with_a_master_that_is_killed(tmp_path):
     code = f"""if True:
         from compute.export.render_pool import LocalPool
         from tests.compute.export.test_disk_full import Endless
         list(LocalPool(2).make(Endless({str(tmp_path)!r}), range(2)))
     """
-    master, end = subprocess.Popen([sys.executable, "-c", code]), time.monotonic() + 120
-    try:
-        while len(list(tmp_path.iterdir())) < 2:
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        below = psutil.Process(master.pid).children()
-    finally:
-        master.kill()
-        master.wait()
+    with subprocess.Popen([sys.executable, "-c", code]) as master:
+        try:
+            until(lambda: len(list(tmp_path.iterdir())) == 2)
+            below = psutil.Process(master.pid).children()
+        finally:
+            master.kill()
     assert {str(process.pid) for process in below} == {path.name for path in tmp_path.iterdir()}
-    while not all(map(gone, below)):
-        assert time.monotonic() < end + 120
-        time.sleep(0.05)
+    until(lambda: not any(alive(process.pid) for process in below))

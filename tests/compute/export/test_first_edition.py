@@ -16,7 +16,7 @@ from app.tab.restore import scene_in
 from compute.__main__ import OK, main
 from compute.export import render
 from compute.export.link import packed, unpacked
-from compute.labs import LABS, lab_class
+from compute.labs import lab_class
 from compute.measure import records
 
 WRITTEN = Path(__file__).parents[2] / "data" / "first_edition"
@@ -60,18 +60,16 @@ def test_a_link_means_what_it_meant(name):
 
 
 def test_whatever_a_link_or_a_file_leaves_out_is_what_it_was():
-    labs = {lab.LAB: lab for lab in LABS}
     for of, parameters in PARAMETERS.items():
-        lab = labs[of]
         for name, was in parameters.items():
-            parameter = lab.param[name]
-            assert plain(parameter.default) == was["default"], (lab, name)
+            parameter = lab_class(of).param[name]
+            assert plain(parameter.default) == was["default"], (of, name)
             if "bounds" in was:
                 (low, high), (least, most) = was["bounds"], parameter.bounds
-                assert least is None or (low is not None and least <= low), (lab, name)
-                assert most is None or (high is not None and high <= most), (lab, name)
+                assert least is None or (low is not None and least <= low), (of, name)
+                assert most is None or (high is not None and high <= most), (of, name)
             if "choices" in was:
-                assert set(was["choices"]) <= set(plain(list(parameter.objects))), (lab, name)
+                assert set(was["choices"]) <= set(plain(list(parameter.objects))), (of, name)
 
 
 @pytest.mark.parametrize("command", OPTIONS)

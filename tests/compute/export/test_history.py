@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import json
 import os
 import pickle
 import signal
-import time
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from compute.__main__ import main
-from compute.engine import EngineRestarted, SnapshotTaken
+from compute.engine import EngineRestarted
 from compute.export import data_files, render
 from compute.export.film import Film, film_of, frame_after
 from compute.export.scene import Scene, SceneError, Style, read, scene_of
@@ -23,6 +21,7 @@ from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 from tests.compute.engine.faulty import Client, running
+from tests.waiting import until
 
 BASE = Scene("diffusion", {"ny": 12, "nx": 9}, (12, 9), 50)
 
@@ -34,29 +33,18 @@ def scene(lab, size=(24, 31), **more):
     return scene_of(read(json.dumps(made.plain())))
 
 
-def again(made):
-    """Return the state of the lab that a scene opens."""
+def require_reproduced(lab, made):
+    """Require that a scene opens with the lab's state, values and history."""
     made.check()
-    with render.opened_at(made) as lab:
-        return (
-            lab.field(),
-            lab.laplacian(),
-            lab.values(),
-            lab.steps,
-            Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot()),
-        )
-
-
-def same(lab, made):
-    field, laplacian, values, steps, told = again(made)
-    assert field.dtype == lab.field().dtype
-    np.testing.assert_array_equal(field, lab.field())
-    np.testing.assert_array_equal(laplacian, lab.laplacian())
-    assert steps == lab.steps
-    assert {name: values[name] for name in ("r", "edges", "dtype", "backend", "unstable")} == {
-        name: getattr(lab, name) for name in ("r", "edges", "dtype", "backend", "unstable")
-    }
-    assert (dict(told.values), list(told.entries)) == (dict(made.values), list(made.history))  # as after any round trip
+    with render.opened_at(made) as again:
+        assert again.field().dtype == lab.field().dtype
+        np.testing.assert_array_equal(again.field(), lab.field())
+        np.testing.assert_array_equal(again.laplacian(), lab.laplacian())
+        assert again.steps == lab.steps
+        for name in ("r", "edges", "dtype", "backend", "unstable"):
+            assert getattr(again, name) == getattr(lab, name)
+        told = Diffusion.HISTORY.of(Diffusion, again.values(), again.snapshot())
+    assert (dict(told.values), list(told.entries)) == (dict(made.values), list(made.history))
 
 
 def picture(side=40, kind="PNG", seed=0):
@@ -102,35 +90,26 @@ def test_whatever_was_done_to_a_field_is_told_by_its_file(seed):
     for turn, name in enumerate(names):
         ACTIONS[name](rng, lab)
         if turn % 20 == 19:
-            same(lab, scene(lab))
+            require_reproduced(lab, scene(lab))
     lab.close()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("backend", ["cpu_numpy", "cpu_numba"])
 def test_the_slices_of_the_live_lab_are_of_no_account(backend, dtype, tmp_path):
-    made = []
-    for slices in ((37,) * 4, (1, 99, 40, 8), (148,)):
+    made, path = [], tmp_path / "field.npz"
+    for slices in ((37, 3, 60, 48), (1, 39, 59, 1, 8, 40), (40, 60, 48)):
         lab = Diffusion(backend=backend, dtype=dtype, ny=21, nx=34, preset="single mode", edges="periodic")
-        done = 0
         for count in slices:
-            end = done + count
-            for at, r in ((40, 0.1), (100, 0.2)):
-                if done < at <= end:
-                    lab.advance(at - done)
-                    lab.update(r=r)
-                    done = at
-            if end > done:
-                lab.advance(end - done)
-            done = end
-        np.testing.assert_array_equal(lab.field(), again(scene(lab))[0])
-        made.append((lab.exact_mode.amplitude, render.png(render.pixels(scene(lab)))))
-        if len(made) > 1:
-            assert made[-1] == made[0]
-        path = tmp_path / "field.npz"
+            lab.advance(count)
+            if lab.steps in {40, 100}:
+                lab.update(r=lab.steps / 500)
+        require_reproduced(lab, scene(lab))
         data_files.write_npz(scene(lab), path)
         np.testing.assert_array_equal(np.load(path)["field"], lab.field())
+        made.append((lab.exact_mode.amplitude, render.png(render.pixels(scene(lab)))))
         lab.close()
+    assert made == made[:1] * 3
 
 
 def test_what_is_dragged_while_paused_counts_once_and_only_its_last_value():
@@ -160,17 +139,14 @@ def test_edges_that_change_before_the_first_step_give_their_own_mode():
     lab.act("checkpoint")
     lab.update(edges="zero-flux")
     lab.act("rollback")
-    same(lab, scene(lab))
+    require_reproduced(lab, scene(lab))
     lab.advance(7)
-    same(lab, scene(lab))
+    require_reproduced(lab, scene(lab))
     np.testing.assert_allclose(lab.exact(), lab.field(), atol=1e-5)
-
-
-def test_edges_that_change_under_fresh_paint_leave_the_mode_it_was_painted_on():
     lab = Diffusion(ny=9, nx=14, preset="single mode", edges="periodic")
-    lab.act("paint", points=[(3.0, 3.0)], value=1.0, radius=2.0)
+    lab.act("paint", points=[(3.0, 3.0)], value=1.0, radius=2.0)  # fresh paint keeps the mode that it was painted on
     lab.update(edges="zero-dirichlet", r=0.1)
-    same(lab, scene(lab))
+    require_reproduced(lab, scene(lab))
     assert scene(lab).values["r"] == 0.1
 
 
@@ -195,7 +171,7 @@ def test_a_photograph_is_told_in_grey_at_the_size_of_the_field():
     lab.advance(3)
     told = scene(lab)
     assert len(json.dumps(told.plain())) < 10_000
-    same(lab, told)
+    require_reproduced(lab, told)
 
 
 def test_what_a_file_cannot_hold_is_said_in_words(monkeypatch):
@@ -313,24 +289,20 @@ def test_an_engine_that_dies_does_not_lose_the_story(engine):
         client.handle.act("paint", points=[(3.0 * part, 5.0)], value=1.0 - part, radius=2.5)
         seen = len(client.frames)
         client.wait_frame(lambda frame, seen=seen: frame.number > seen + 2)
-    record = engine._registry.get(1)
-    end = time.monotonic() + 120
-    while record.checkpoint is None and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: client.handle.last_checkpoint)
     os.kill(engine.pid, signal.SIGKILL)
     client.wait(EngineRestarted)
     after = client.frames[-1].number
     client.handle.update(r=0.07, edges="periodic")
     client.wait_frame(lambda frame: frame.number > after + 3)
     client.handle.pause()
-    client.barrier()
-    snapshot = client.of(SnapshotTaken)[-1].snapshot
-    told = Diffusion.HISTORY.of(Diffusion, {**Diffusion.param.values(), **record.values}, snapshot)
+    snapshot = client.snapshot()
+    told = Diffusion.HISTORY.of(Diffusion, {**Diffusion.param.values(), **client.handle.confirmed}, snapshot)
     assert told.missing == ""
     assert any(entry["step"] and "set" in entry for entry in told.entries)
-    field, _, values, steps, _ = again(Scene("diffusion", told.values, (8, 8), told.steps, history=told.entries))
-    np.testing.assert_array_equal(field, snapshot["field"])
-    assert (steps, values["r"], values["edges"]) == (snapshot["steps"], 0.07, "periodic")
+    with render.opened_at(Scene("diffusion", told.values, (8, 8), told.steps, history=told.entries)) as lab:
+        np.testing.assert_array_equal(lab.field(), snapshot["field"])
+        assert (lab.steps, lab.r, lab.edges) == (snapshot["steps"], 0.07, "periodic")
 
 
 SET = {"step": 3, "set": {"r": 0.1}}
@@ -344,7 +316,6 @@ PAINT = {"step": 4, "do": "paint", "with": {"points": [[1.0, 2.0]], "value": 1.0
         ([SET] * 5001, "history must be a list of length at most 5000"),
         ([SET | {"step": 3, "set": {"variant": "x" * 500_000}}], "at most 500,000 characters"),
         ([SET | {"step": 5}, PAINT], "entry 1: step must be a whole number from 5"),
-        ([SET | {"step": -1}], "entry 0: step must be"),
         ([SET | {"step": True}], "entry 0: step must be"),
         ([SET | {"step": 10**8}], "entry 0: step must be"),
         ([SET | {"set": {}}], "it must be of"),
@@ -354,20 +325,13 @@ PAINT = {"step": 4, "do": "paint", "with": {"points": [[1.0, 2.0]], "value": 1.0
         ([[1, 2]], r"history\[0\] must be an object, not \[1, 2\]"),
         ([PAINT | {"do": "reset"}], "it must be of load_image, paint"),
         ([PAINT | {"do": ["paint"]}], "do must be a text, not .'paint'."),
-        ([PAINT | {"do": "__init__"}], "it must be of load_image, paint"),
         ([PAINT | {"with": {"points": [[1.0, 2.0]]}}], "paint needs points, radius, value"),
         ([PAINT | {"with": PAINT["with"] | {"points": [[1.0, float("nan")]]}}], "finite points"),
         ([PAINT | {"with": PAINT["with"] | {"points": [1.0, 2.0]}}], "finite points"),
-        ([PAINT | {"with": PAINT["with"] | {"points": ["ab"]}}], "finite points"),
-        ([PAINT | {"with": PAINT["with"] | {"points": []}}], "finite points"),
         ([PAINT | {"with": PAINT["with"] | {"radius": 0}}], "radius must be"),
         ([PAINT | {"with": PAINT["with"] | {"value": "1"}}], "finite value"),
         ([{"step": 0, "do": "load_image", "with": {"data": "?"}}], "must be base64"),
         ([{"step": 0, "do": "load_image", "with": {"data": "QUJD"}}], "must be a PNG or JPEG"),
-        (
-            [{"step": 1, "do": "load_image", "with": {"data": base64.b64encode(picture(4)).decode()}}],
-            "only be the first",
-        ),
     ],
 )
 def test_a_history_that_is_none_is_refused_in_words(history, says):
@@ -381,7 +345,6 @@ def test_a_history_that_is_none_is_refused_in_words(history, says):
         ({"r": 0.3}, "r must be at most|r' must be at most"),
         ({"edges": "open"}, "edges"),
         ({"dtype": "int8"}, "dtype"),
-        ({"backend": "fortran"}, "backend"),
         ({"variant": "magic"}, "variant must be"),
         ({"r": "0.1"}, "r"),
     ],
@@ -394,17 +357,14 @@ def test_values_of_a_history_are_within_the_lab_s_bounds(values, says):
 
 
 @pytest.mark.parametrize(
-    ("view", "says"),
+    ("change", "says"),
     [
-        ([1, 2, 3], "view must be a list of length 4, not .1, 2, 3."),
-        ([0, 0, 0, 5], "x0 < x1"),
-        ([0, 0, float("nan"), 5], "x0 < x1"),
-        ("abcd", "view must be a list or null, not 'abcd'"),
-        ([0, 0, True, 5], r"view\[2\] must be a number, not True"),
+        ({"view": [1, 2, 3]}, "view must be a list of length 4, not .1, 2, 3."),
+        ({"view": [0, 0, float("nan"), 5]}, "x0 < x1"),
+        ({"view": [0, 0, True, 5]}, r"view\[2\] must be a number, not True"),
+        ({"missing": "x" * 301}, "missing must have at most 300"),
     ],
 )
-def test_a_view_that_is_none_is_refused_in_words(view, says):
+def test_an_invalid_view_or_note_is_refused_in_words(change, says):
     with pytest.raises(SceneError, match=says):
-        scene_of(BASE.plain() | {"view": view})
-    with pytest.raises(SceneError, match="missing must have at most 300"):
-        scene_of(BASE.plain() | {"missing": "x" * 301})
+        scene_of(BASE.plain() | change)

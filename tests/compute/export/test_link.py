@@ -49,22 +49,18 @@ def test_links_are_short_and_may_stand_in_an_address():
 
 def test_every_damage_is_noticed():
     """A changed or missing character never yields another picture."""
-    link, luck = packed(DEEP), random.Random(1)
+    link, luck, letters = packed(DEEP), random.Random(1), string.ascii_letters + string.digits + "-_"
+    damaged = {link[:cut]: len(link) - cut for cut in range(2, len(link))}
     for _ in range(300):
         at = luck.randrange(2, len(link))
-        other = luck.choice([c for c in string.ascii_letters + string.digits + "-_" if c != link[at]])
-        changed = link[:at] + other + link[at + 1 :]
+        other = luck.choice([letter for letter in letters if letter != link[at]])
+        damaged[link[:at] + other + link[at + 1 :]] = len(link) - at
+    for text, from_end in damaged.items():
         try:
-            assert unpacked(changed) == DEEP, changed  # the last character has unused bits
+            assert unpacked(text) == DEEP, text  # padding was cut off, or unused bits of the last letter changed
         except SceneError:
             continue
-        assert at == len(link) - 1
-    for cut in range(2, len(link)):
-        try:
-            assert unpacked(link[:cut]) == DEEP, cut  # only padding was cut off
-        except SceneError:
-            continue
-        assert cut >= len(link) - 2
+        assert from_end <= 2
 
 
 @pytest.mark.parametrize(
@@ -74,8 +70,7 @@ def test_every_damage_is_noticed():
         ("2.abcd", "version '2'"),
         ("abcd", "version"),
         ("1.", "damaged"),
-        ("1.ä", "damaged"),
-        ("1.%%%", "damaged"),
+        ("1.ä%", "damaged"),
         ("1." + "A" * (LONGEST + 1), str(LONGEST)),
     ],
 )
@@ -96,12 +91,8 @@ def made(document):
     ("document", "words"),
     [
         ({"lab": "nothing", "values": {}}, "lab must be one of"),
-        ({"lab": "diffusion", "values": {"power": 3}}, "no parameter 'power'"),
         ({"lab": "diffusion", "values": {}, "shell": "rm"}, "no entry 'shell'"),
         ({"lab": "diffusion", "values": {}, "steps": 10**9}, "steps must be"),
-        ({"lab": "diffusion", "values": {}, "steps": "many"}, "steps must be a whole number, not 'many'"),
-        ({"lab": "diffusion", "values": {}, "look": {"palette": "Rainbow"}}, "palette must be one of"),
-        ([1, 2], "must be an object"),
         (b"\xff\xfe", "a scene must be JSON"),
         (b'{"lab": ' + b"[" * 5000, "a scene must be JSON"),
         (b" " * (LONGEST_TEXT + 10), "too much"),
@@ -112,17 +103,9 @@ def test_a_wellformed_link_with_bad_content_is_refused(document, words):
         unpacked(made(document))
 
 
-def test_bounds_are_the_labs_own():
-    scene = unpacked(made({"lab": "diffusion", "values": {"r": 7.0}}))
-    with pytest.raises(ValueError, match="r"):
-        scene.check()
-
-
 def test_a_state_that_is_too_long_says_so():
     noise = random.Random(2)
-    strokes = tuple(
-        {"step": step, "set": {"r": noise.random() / 4}} for step in range(2000)
-    )  # fmt: skip
+    strokes = tuple({"step": step, "set": {"r": noise.random() / 4}} for step in range(2000))
     with pytest.raises(SceneError, match="save it as a file"):
         packed(Scene("diffusion", {}, steps=5000, history=strokes))
 

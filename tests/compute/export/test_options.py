@@ -19,6 +19,7 @@ from compute.export.formats import ARRAYS, FILMS, FORMATS, RENDERED, STILLS, TAB
 from compute.export.parameter_texts import axes_of, values_of
 from compute.export.render_pool import Cluster
 from compute.export.scene import SceneError
+from compute.export.sweep import MOST_ROWS
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
@@ -48,9 +49,6 @@ def refused(arguments, capsys):
     return told.err
 
 
-# -- options
-
-
 def test_every_option_of_render_is_in_the_table_of_options():
     known = {option for one in FORMATS for option in one.options}
     assert known == set(OPTIONS) == set(VALUES)
@@ -71,41 +69,56 @@ def test_an_option_that_a_format_does_not_have_is_refused_by_name(form, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["mandelbrot", "--transparent", "--out", "a.png"], "--transparent has no effect on PNG, only on PNG w"),
-        (["mandelbrot", "--steps", "3", "--out", "a.png"], "--steps has no effect on mandelbrot"),
-        (["mandelbrot", "--set", "ny=64", "--set", "nx=64", "--out", "a.png"], "nx follows from the size of"),
-        (["mandelbrot", "--set", "ny=64", "--size", "9x9", "--out", "a.npz"], "ny follows from the size of"),
-        (["diffusion", *SMALL, "--size", "9x9", "--out", "a.npz"], "--size has no effect on NPZ"),
-        (["diffusion", *SMALL, "--set", "ny=17", "--out", "a.png"], "ny is set twice, to '16' and to '17'"),
-        (["diffusion", *SMALL, "--to", "r=0.1", "--to", "r=0.2", "--out", "a.gif"], "r is set twice"),
-        (["diffusion", "--set", "backend=numpy", "--backend", "cpu_numpy", "--out", "a.png"], "backend is set twice"),
-        (["diffusion", *SMALL, "--easing", "even", "--every", "2", "--out", "a.gif"], "--easing is the pace"),
-        (["diffusion", *SMALL, "--workers", "2", "--every", "2", "--out", "a.gif"], "--workers has no effect with"),
-        (["l_curve", "--set", "n=20", "--palette", "Inferno", "--out", "a.png"], "--palette has no effect on lines"),
-        (["l_curve", "--set", "n=20", "--palette", "Inferno", "--out", "a.svg"], "--palette has no effect on lines"),
-        (["diffusion", "--out", "a.bmp"], "a file must end in one of .png, .npz, .zarr, .svg, .pdf, .mp4"),
-        (["diffusion", "--out", "a.jpg"], "not 'a.jpg'"),
-        (["diffusion", "--out", "a.gif", "--rate", "60"], "at most 50 frames a second for .gif"),
-        (["diffusion", *SMALL, "--out", "a.webp", "--rate", "240"], "at most 90 frames a second for .webp"),
-    ],
-)  # fmt: skip
-def test_a_request_of_which_a_part_would_be_ignored_is_refused(arguments, says, tmp_path, monkeypatch, capsys):
+REFUSED = {
+    "render chess --out a.png": "lab must be one of",
+    "render missing.json --out a.png": "missing.json is not there",
+    "render cat.png --out a.png": "does not say how it was made",
+    "render mandelbrot --out a.xyz": "must end in one of .png, .npz, .zarr, .svg, .pdf, .mp4",
+    "render mandelbrot --out a.png --set zoom": "must be NAME=VALUE",
+    "render mandelbrot --out a.png --set sheep=3": "must be NAME=VALUE",
+    "render mandelbrot --out a.png --set zoom=0": "zoom must be from",
+    "render mandelbrot --out a.png --size 10": "no size such as",
+    "render mandelbrot --out a.png --size 99999x99999": "size must be 1 to",
+    "render mandelbrot --out a.mp4 --size 31x20": "must be even",
+    "render mandelbrot --out a.mp4 --frames 0": "frames must be from 1",
+    "render mandelbrot --out a.gif --workers 0": "workers must be from 1",
+    "render mandelbrot --out a.gif --scheduler tcp://127.0.0.1:9": "no Dask scheduler answers",
+    "render mandelbrot --out a.png --transparent": "--transparent has no effect on PNG, only on PNG w",
+    "render mandelbrot --out a.png --steps 3": "--steps has no effect on mandelbrot",
+    "render mandelbrot --out a.png --set ny=64 --set nx=64": "nx follows from the size of",
+    "render diffusion --out a.png --steps -3": "steps must be from 0",
+    "render diffusion --out a.png --backend cpu_abacus": "cpu_abacus",
+    "render diffusion --out a.npz --size 9x9": "--size has no effect on NPZ",
+    "render diffusion --out a.png --set ny=16 --set ny=17": "ny is set twice, to '16' and to '17'",
+    "render diffusion --out a.png --set backend=numpy --backend cpu_numpy": "backend is set twice",
+    "render diffusion --out a.gif --easing even --every 2": "--easing is the pace",
+    "render diffusion --out a.gif --workers 2 --every 2": "--workers has no effect with",
+    "render diffusion --out a.webp --rate 240": "at most 90 frames a second for .webp",
+    "render l_curve --out a.png --set n=20 --part chess": "part must be one of",
+    "render l_curve --out a.png --set n=20 --palette Inferno": "--palette has no effect on lines",
+    "sweep diffusion --out a.csv": "--vary",
+    "sweep diffusion --out a.csv --vary sheep=1,2": "must be NAME=VALUE with a parameter of diffusion",
+    "sweep diffusion --out a.csv --vary r=0.1,,0.2": "r must be values separated by commas",
+    "sweep diffusion --out a.csv --vary r=0.1,much": "r must be a finite number, not",
+    "sweep diffusion --out a.csv --vary r=0:0.2:x3": "r by equal factors must be above 0",
+    "sweep diffusion --out a.csv --vary r=0:0.2:1": "r must be 2 to 10000 values, not 1",
+    "sweep diffusion --out a.csv --vary r=0.1,0.2 --set r=0.2": "r can be set or varied, not both",
+    "sweep diffusion --out a.csv --vary ny=8,9 --set nx=8 --set nx=9": "nx is set twice",
+    "sweep diffusion --out a.csv --vary ny=1:9999:9999 --vary nx=1:9999:9999": f"1 to {MOST_ROWS} combinations, not 99",
+    "sweep diffusion --out a.csv --vary backend=Numba,Fortran": "backend must be one of cpu_numpy (NumPy), cpu_numba",
+    "sweep diffusion --out a.xlsx --vary r=0.1,0.2": "a table must end in one of .csv, .parquet",
+    "sweep diffusion --out a.csv --vary r=0.1,0.2 --workers 0": "workers must be from 1",
+    "sweep mandelbrot --out a.csv --vary ny=8,9 --steps 5": "--steps has no effect on mandelbrot",
+}
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_a_bad_request_is_refused_in_words_and_writes_nothing(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert says in refused(["render", *arguments], capsys)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_sweep_refuses_what_it_would_ignore(tmp_path, capsys):
-    out = ["--out", str(tmp_path / "a.csv")]
-    assert "--steps has no effect on mandelbrot" in refused(
-        ["sweep", "mandelbrot", "--vary", "ny=8,9", "--steps", "5", *out], capsys
-    )
-    assert "nx is set twice" in refused(
-        ["sweep", "diffusion", "--vary", "ny=8,9", "--set", "nx=8", "--set", "nx=9", *out], capsys
-    )
+    monkeypatch.setattr("compute.export.render_pool.PATIENCE", "1s")
+    Image.new("RGB", (4, 4)).save("cat.png")
+    assert REFUSED[command] in refused(command.split(), capsys)
+    assert [path.name for path in tmp_path.iterdir() if not path.is_dir()] == ["cat.png"]
 
 
 def test_workers_of_a_cluster_elsewhere_cannot_be_counted_here():
@@ -113,9 +126,6 @@ def test_workers_of_a_cluster_elsewhere_cannot_be_counted_here():
         Cluster("tcp://elsewhere:1", 3)
     with pytest.raises(SceneError, match="workers must be from 1 to 256, not -1"):
         Cluster("local", -1)
-
-
-# -- the shape of a picture
 
 
 def test_a_picture_has_the_shape_of_its_grid(tmp_path):
@@ -158,7 +168,7 @@ def test_a_solution_of_a_picture_has_its_shape_and_lines_have_any(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "even", "size"),
     [
-        ((512, 512), False, (1080, 1080)), ((100, 400), False, (480, 1920)), ((1, 16384), False, (1, 1920)),
+        ((512, 512), False, (1080, 1080)), ((1, 16384), False, (1, 1920)),
         ((7, 9), False, (1080, 1389)), ((7, 9), True, (1080, 1388)), ((1, 16384), True, (2, 1920)),
     ],
 )  # fmt: skip
@@ -192,41 +202,20 @@ def test_the_ticks_of_a_film_are_what_a_browser_shows():
         film_format(Path("a.webp")).require((8, 8), 91)
 
 
-# -- values from texts
-
-
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
     [
         (LCurve, "lambdas=1e-6,1,50", (1e-6, 1, 50)),
         (LCurve, "lambdas=null", None),
-        (LCurve, "lam=null", None),
-        (LCurve, "rays=null", None),
-        (Diffusion, "limits_field=null", None),
-        (Diffusion, "limits_field=-1,1.5", (-1, 1.5)),
-        (Diffusion, "limits_laplacian=0, 2", (0, 2)),
+        (Diffusion, "limits_field=-1, 1.5", (-1, 1.5)),
         (Diffusion, "text=null", "null"),
-        (Mandelbrot, "pointer=0.25,0.5", (0.25, 0.5)),
-        (Mandelbrot, "pointer=null", None),
         (Mandelbrot, "center=-0.75,1e-400", ("-0.75", "1e-400")),
-        (Mandelbrot, "limits=1,10", (1, 10)),
         (Crossover, 'ways=["cpu_numba add","cpu_numpy add"]', ["cpu_numba add", "cpu_numpy add"]),
-        (Crossover, "least=null", None),
     ],
 )
 def test_tuples_ranges_and_nothing_are_read(kind, text, value):
     (found,) = values_of(kind, [text]).values()
-    assert found == value
-    assert type(found) is type(value)
-    if isinstance(value, tuple):
-        assert [isinstance(part, str) for part in found] == [isinstance(part, str) for part in value]
-
-
-def test_a_whole_number_in_a_tuple_stays_whole():
-    assert isinstance(values_of(LCurve, ["lambdas=1e-6,1,50"])["lambdas"][2], int)
-    lab = LCurve(problem="shaw", n=16, **values_of(LCurve, ["lambdas=1e-6,1,50"]))
-    assert lab.grid.size == 50
-    lab.close()
+    assert repr(found) == repr(value)  # a whole number stays whole, a text a text
 
 
 @pytest.mark.parametrize("kind", [Diffusion, Mandelbrot, LCurve, Crossover])
@@ -250,7 +239,6 @@ def test_every_parameter_reads_its_own_default(kind):
         (LCurve, "lambdas=1,2", "lambdas must be 3 values separated by commas, not '1,2'"),
         (LCurve, "lambdas=1,2,many", "lambdas must be a finite number, not 'many'"),
         (Diffusion, "limits_field=0,inf", "limits_field must be a finite number, not 'inf'"),
-        (Diffusion, "r=NaN", "r must be a finite number, not 'NaN'"),
         (Diffusion, "r=1e999", "r must be a finite number, not '1e999'"),
         (Diffusion, "ny=true", "ny must be a finite number, not 'true'"),
         (Diffusion, "unstable=maybe", "unstable must be a value such as false, not 'maybe'"),
@@ -277,13 +265,9 @@ def test_lambdas_can_be_rendered_and_swept(tmp_path, here):
     ]  # fmt: skip
 
 
-# -- sweeps
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("r=0.1,0.1", "r is varied over 0.1 twice"),
         ("r=0.1,0.10", "r is varied over 0.1 twice"),
         ("seed=1:3:5", "seed has only 3 whole numbers in '1:3:5', not 5"),
         ("backend=Numba,cpu_numba", "backend is varied over 'cpu_numba' twice"),

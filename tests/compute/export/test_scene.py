@@ -48,12 +48,9 @@ def test_what_goes_through_json_comes_back(film):
         ({"values": [1]}, "values must be an object, not .1."),
         ({"size": [10, 10, 10]}, r"size must be a list of length 2, not \[10, 10, 10\]"),
         ({"size": [True, 10]}, r"size\[0\] must be a whole number, not True"),
-        ({"size": [0, 10]}, "size must be 1 to"),
         ({"size": [100_000, 100_000]}, "size must be 1 to"),
         ({"steps": -1}, "steps must be from 0"),
-        ({"steps": 1.5}, "steps must be a whole number, not 1.5"),
         ({"look": {"palette": "Jet"}}, "palette must be one of"),
-        ({"look": {"offset": "x"}}, "offset must be a number"),
         ({"look": {"offset": float("nan")}}, "offset must be from 0 to 1"),
         ({"look": {"gamma": 2}}, "no entry 'gamma'"),
         ({"surprise": 1}, "no entry 'surprise'"),
@@ -62,6 +59,11 @@ def test_what_goes_through_json_comes_back(film):
 def test_a_document_that_is_no_scene_is_refused_in_words(change, says):
     with pytest.raises(SceneError, match=says):
         scene_of(SCENE.plain() | change)
+
+
+def test_a_text_beyond_a_million_characters_is_refused():
+    with pytest.raises(SceneError):
+        read("x" * 1_000_001)
 
 
 @pytest.mark.parametrize(
@@ -90,24 +92,16 @@ def test_a_scene_beyond_the_memory_is_refused_before_it_is_tried(monkeypatch, fr
         Scene("mandelbrot", values, (4320, 7680)).check()
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", "{", "[" * 100_000, "x" * 1_000_001])
-def test_text_that_is_no_scene_is_refused(text):
-    with pytest.raises(SceneError):
-        read(text)
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"frames": 0}, "frames must be from 1"),
-        ({"frames": 10**9}, "frames must be from 1"),
         ({"rate": 0.0}, "rate must be from 1"),
         ({"every": -1}, "every must be 0 or more"),
         ({"every": 1}, "has steps between its frames .every. or keys, not both"),
         ({"easing": "bouncy"}, "easing must be one of"),
         ({"keys": [{"at": 0.5, "values": {}}]}, "keys must rise from 0 to 1"),
         ({"keys": [{"at": 0, "values": {"zoom": "1"}}, {"at": 1, "values": {}}]}, "all keys must have values"),
-        ({"keys": [{"at": 0}]}, "keys.0. must have the entry values"),
         ({"film": 1}, "no entry 'film'"),
     ],
 )
@@ -158,38 +152,31 @@ def test_a_zoom_leads_to_the_point_that_lies_at_the_same_place_of_both_views(las
 def test_a_pan_at_one_depth_is_even():
     keys = Key(0, {"center": ("0", "0")}), Key(1, {"center": ("1e-40", "2e-40")})
     film = Film(Scene("mandelbrot", {"zoom": "1e41"}, (4, 4)), 5, keys=keys, easing="even")
-    assert [Fraction(film.at(i).values["center"][1]) * 10**40 for i in range(5)] == [
-        0,
-        Fraction(1, 2),
-        1,
-        Fraction(3, 2),
-        2,
-    ]
+    places = [Fraction(film.at(i).values["center"][1]) * 10**40 for i in range(5)]
+    assert places == [0, Fraction(1, 2), 1, Fraction(3, 2), 2]
 
 
 def test_what_is_no_number_jumps_at_the_end():
-    moved = Mandelbrot.between(
-        {"colouring": "smooth", "shortcuts": True}, {"colouring": "distance", "shortcuts": False}, 0.99
-    )
-    assert moved == {"colouring": "smooth", "shortcuts": True}
+    first, last = {"colouring": "smooth", "shortcuts": True}, {"colouring": "distance", "shortcuts": False}
+    assert Mandelbrot.between(first, last, 0.99) == first
 
 
-# -- colours
+def rgb(colours):
+    """Return colours such as #0a0b0c as rows of three numbers."""
+    return np.array([[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in colours])
 
 
 def test_palettes_are_those_of_the_page():
     assert set(palettes.PALETTES) == set(PALETTES)
     for name in PALETTES:
-        page = [[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in palette(name)]
-        np.testing.assert_array_equal(palettes.table(name), page)
+        np.testing.assert_array_equal(palettes.table(name), rgb(palette(name)))
 
 
 @pytest.mark.parametrize(("name", "known"), [("Viridis", Viridis256), ("Inferno", Inferno256), ("Magma", Magma256)])
 def test_palettes_are_the_ones_that_everybody_knows_by_the_name(name, known):
-    truth = [[int(text[i : i + 2], 16) for i in (1, 3, 5)] for text in known]
-    ours = palettes.table(name).astype(int)
-    assert np.abs(ours[:127] - truth[:127]).max() <= 1
-    assert np.abs(ours[-127:] - truth[-127:]).max() <= 1
+    ours, truth = palettes.table(name).astype(int), rgb(known)
+    for half in (slice(127), slice(-127, None)):  # ours has a colour less
+        assert np.abs(ours[half] - truth[half]).max() <= 1
 
 
 def test_levels_are_coloured_from_the_top_down_and_turned():

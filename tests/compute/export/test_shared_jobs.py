@@ -39,17 +39,24 @@ def measured():
     return SharedJobs(len, 100, fresh=60.0)
 
 
-def test_a_measurement_serves_who_comes_soon_and_not_who_comes_late(measured):
-    first, soon, late = Somebody(), Somebody(), Somebody()
+def test_a_measurement_serves_clients_that_come_soon_and_is_forgotten_later(measured):
+    first = Somebody()
     shared = measured.ask("race", FakeJob, first)
-    assert measured.ask("race", FakeJob, soon) is shared
+    assert measured.ask("race", FakeJob, Somebody()) is shared
     shared.job.end(ago=50)
     assert measured.ask("race", FakeJob, Somebody()) is shared
     shared.job.end(ago=70)
-    assert measured.ask("race", FakeJob, late) is not shared
+    assert measured.ask("race", FakeJob, Somebody()) is not shared
+    alone = measured.ask("alone", FakeJob, first)
+    alone.job.end()
+    measured.leave(alone, first)
+    held = measured.held
+    alone.job.end(ago=70)
+    measured.leave(measured.ask("other", FakeJob, first), first)
+    assert measured.held == held - len(b"result")
 
 
-def test_who_has_had_a_measurement_and_asks_again_gets_another(measured):
+def test_a_client_that_has_had_a_measurement_gets_another_but_not_a_computed_state(measured):
     first, other = Somebody(), Somebody()
     shared = measured.ask("race", FakeJob, first)
     assert measured.ask("race", FakeJob, first) is shared  # still running
@@ -60,24 +67,11 @@ def test_who_has_had_a_measurement_and_asks_again_gets_another(measured):
     assert again is not shared
     measured.leave(shared, other)
     assert measured.ask("race", FakeJob, other) is again  # the latest
-
-
-def test_what_is_no_measurement_serves_also_who_asks_again():
-    states, first = SharedJobs(len, 100), Somebody()
-    shared = states.ask("state", FakeJob, first)
-    shared.job.end(ago=1e6)
-    states.leave(shared, first)
-    assert states.ask("state", FakeJob, first) is shared
-
-
-def test_a_measurement_that_serves_nobody_any_more_is_forgotten(measured):
-    shared = measured.ask("race", FakeJob, first := Somebody())
-    shared.job.end()
-    measured.leave(shared, first)
-    assert measured.held == len(b"result")
-    shared.job.end(ago=70)
-    measured.leave(measured.ask("other", FakeJob, first), first)
-    assert measured.held == 0
+    states = SharedJobs(len, 100)
+    state = states.ask("state", FakeJob, first)
+    state.job.end(ago=1e6)
+    states.leave(state, first)
+    assert states.ask("state", FakeJob, first) is state
 
 
 def test_results_that_nobody_shows_are_kept_up_to_a_bound(measured):
