@@ -209,7 +209,7 @@ def run(chosen: argparse.Namespace, command: str) -> int:
     """Measure, print or save the record, and return 0."""
     if chosen.rounds < 1 or not 0 < chosen.seconds < inf:
         raise ValueError(f"rounds and seconds must be above 0 and finite, not {chosen.rounds} and {chosen.seconds}")
-    name = chosen.backend or next(b.name for b in reversed(BACKENDS) if not b.missing)
+    name = chosen.backend or next(b.name for b in reversed(BACKENDS) if b.ready)
     backend(name).require()
     if chosen.save:
         require_writable(chosen.save)

@@ -140,7 +140,7 @@ def _plan(chosen: argparse.Namespace, benchmark: Benchmark) -> BenchPlan:
         reasons = "; ".join(f"{name}: {backend(name).missing}. {backend(name).install}" for name in names)
         raise ValueError(f"none of the requested backends is available. {reasons}")
     names = names or tuple(b.name for b in BACKENDS)
-    with_gpu = any(backend(name).kind == "gpu" and not backend(name).missing for name in names)
+    with_gpu = any(backend(name).kind == "gpu" and backend(name).ready for name in names)
     cases, notes = benchmark.fitted(benchmark.cases(own, dtypes, with_gpu), own, with_gpu, chosen.budget)
     return BenchPlan(chosen.lab, tuple(cases), names, chosen.budget, chosen.trace is not None, notes)
 

@@ -133,10 +133,10 @@ def pairing(
     against the fastest way of the processor (`judge`); without a GPU Numba against NumPy. All variants: these two
     first, then the other available backends.
     """
-    here = [b.name for b in BACKENDS if b.missing is None and (backends is None or b.name in backends)]
+    here = [b.name for b in BACKENDS if b.ready and (backends is None or b.name in backends)]
     selected = Variant(values["backend"], values.get("variant", ""))
     gpus, cpus = ([b for b in BEST_FIRST if b in here and Variant(b).kind == kind] for kind in ("gpu", "cpu"))
-    if selected.kind == "gpu":
+    if selected.kind == "gpu" and selected.backend in here:
         challenger, rivals = selected, cpus
     elif gpus:
         challenger, rivals = Variant(gpus[0]), cpus

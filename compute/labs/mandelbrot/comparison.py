@@ -244,7 +244,7 @@ def _slow() -> tuple[Variant, ...]:
 
 
 def _here() -> list[Any]:
-    return [b for b in BACKENDS if not b.missing and b.has_kernels(PACKAGE)]
+    return [b for b in BACKENDS if b.ready and b.has_kernels(PACKAGE)]
 
 
 def _recorded(figures: Sequence[Recorded], scene: str) -> list[Recorded]:

@@ -530,7 +530,7 @@ def test_the_selected_gpu_backend_meets_numba(monkeypatch):
     monkeypatch.setattr(Backend, "missing", None)
     challenger, opponent, everybody = pairing({"backend": "gpu_numba", "variant": "racing"})
     assert (challenger, opponent) == (Variant("gpu_numba", "racing"), Variant("cpu_numba"))
-    assert [c.backend for c in everybody] == ["gpu_numba", "cpu_numba", "cpu_numpy", "gpu_cupy"]
+    assert [c.backend for c in everybody] == ["gpu_numba", "cpu_numba", "cpu_numpy", "gpu_wgpu", "gpu_cupy"]
     assert pairing({"backend": "cpu_numpy"})[0] == Variant("gpu_cupy")
     verdict = judge(challenger, opponent, tuple(Standing(c, None, None) for c in everybody))
     assert verdict.title == "GPU over CPU"
