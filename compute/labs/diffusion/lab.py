@@ -33,7 +33,7 @@ from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.status import LabStatus
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
-from compute.labs.diffusion.picture import panels_of, show
+from compute.labs.diffusion.picture import HeldLimits, panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, SlabLayout
 from compute.measure.timing import Timing
@@ -158,12 +158,11 @@ class Diffusion(Lab):
     history: FieldHistory  # the events that led to the field
     heat: HeatBalance
     exact_mode: ExactMode | None
-    first_limits: tuple[float, float] | None  # of the colours of u while they are held: the range of the initial field
 
     def __init__(self, **values: Any) -> None:
         self._image: LoadedPicture | None = None
         self._saved: dict[str, Any] | None = None
-        self.earlier = UndoHistory(self)
+        self.earlier, self.held = UndoHistory(self), HeldLimits(self)
         ratio = values.pop("r", self.param["r"].default) if values.get("unstable") else None
         super().__init__(**values)
         if ratio is not None:
@@ -285,26 +284,7 @@ class Diffusion(Lab):
             self.device.write(field, self.truth[0])
         self.steps, self.run = steps, uuid4().hex
         self.number = 0 if steps == 0 else self.number
-        self.exact_mode, self.heat, self.spent, self.first_limits = None, HeatBalance(), None, None
-
-    def held_limits(self) -> tuple[float, float] | None:
-        """Return the limits that the colours of the field keep, or None if they follow the field.
-
-        Also called before the field changes, so that the limits are those of the initial field whenever the first frame
-        is built. Limits that are held later are stored in the history.
-        """
-        hold = self._values["hold_limits"]
-        if hold and self.first_limits is None:
-            self.first_limits = self.camera.survey(self.u).limits()
-            if self.steps or self.history.drawn:
-                self.history.record_action(self.steps, "refit", {})
-        return self.first_limits if hold else None
-
-    def refit(self) -> None:
-        """Hold the limits of the present field until another field starts."""
-        with self.device.lock:
-            self.first_limits = self.camera.survey(self.u).limits()
-        self.history.record_action(self.steps, "refit", {})
+        self.exact_mode, self.heat, self.spent, self.held.first = None, HeatBalance(), None, None
 
     def load_image(self, data: bytes | LoadedPicture) -> None:
         """Start from a picture: the bytes of a PNG or JPEG file; brightness 0 … 1, cropped to the grid's shape.
@@ -336,7 +316,7 @@ class Diffusion(Lab):
             raise ValueError(f"radius must be at most {max(self.ny, self.nx)} cells, not {radius}")
         discs = list(initial.discs_along(points, radius / 2))
         with self.device.lock:
-            self.held_limits()
+            self.held.limits()
         self._note(history.PLACE)
         for u in (self.u, *self.truth[:1]):
             for x, y in discs:
@@ -369,10 +349,10 @@ class Diffusion(Lab):
 
     @classmethod
     def actions(cls) -> dict[str, Callable[..., Any]]:
-        """Return the methods that buttons, keys and histories call, by name."""
+        """Return what buttons, keys and histories call with the lab, by name."""
         return {
             **super().actions(), "paint": cls.paint, "load_image": cls.load_image, "forget_image": cls.forget_image,
-            "refit": cls.refit, "checkpoint": cls.checkpoint, "rollback": cls.rollback,
+            "refit": lambda lab: lab.held.refit(), "checkpoint": cls.checkpoint, "rollback": cls.rollback,
             "undo": cls.undo, "redo": cls.redo,
         }  # fmt: skip
 
@@ -395,7 +375,7 @@ class Diffusion(Lab):
             "history": self.history.copy(),
             "exact": self.exact_mode.copy() if self.exact_mode else None,
             "facts": replace(self.heat),
-            "limits": self.first_limits,
+            "limits": self.held.first,
             "saved": self._saved,
             "image": self._image,
         }
@@ -420,7 +400,7 @@ class Diffusion(Lab):
         self.history = snapshot["history"].copy()
         self._note(("dtype",))
         self.exact_mode = None if foreign or exact is None else exact.copy()
-        self.heat, self.first_limits = replace(snapshot["facts"]), snapshot["limits"]
+        self.heat, self.held.first = replace(snapshot["facts"]), snapshot["limits"]
 
     # -- results
 
@@ -431,7 +411,7 @@ class Diffusion(Lab):
         kernels, now = self.kernels, self._values
         r, edges, variant, dtype = float(now["r"]), now["edges"], now["variant"], now["dtype"]
         with self.device.lock:
-            self.held_limits()
+            self.held.limits()
         self._note(history.DYNAMIC)
         kernel = kernels.VARIANTS[variant] if variant else kernels.step
         with watching() as builds, self.device.lock, self.device.stopwatch() as watch:

@@ -46,6 +46,36 @@ MAX_POINTS = 1024  # per curve on the screen; a longer section is drawn with eve
 ERROR_WINDOW = 512  # side of the central square over which the racing kernel's error is computed
 
 
+class HeldLimits:
+    """The limits that the colours of a lab's field keep while `hold_limits` is on. first: None until they are known."""
+
+    def __init__(self, lab: Diffusion) -> None:
+        self._lab = lab
+        self.first: tuple[float, float] | None = None
+
+    def limits(self) -> tuple[float, float] | None:
+        """Return the limits that the colours keep, or None if they follow the field. The device is locked.
+
+        Also called before the field changes, so that the limits are those of the initial field whenever the first frame
+        is built. Limits that are held later are stored in the history.
+        """
+        lab = self._lab
+        if not lab.values()["hold_limits"]:
+            return None
+        if self.first is None:
+            self.first = lab.camera.survey(lab.u).limits()
+            if lab.steps or lab.history.drawn:
+                lab.history.record_action(lab.steps, "refit", {})
+        return self.first
+
+    def refit(self) -> None:
+        """Keep the limits of the present field until another field starts."""
+        lab = self._lab
+        with lab.device.lock:
+            self.first = lab.camera.survey(lab.u).limits()
+        lab.history.record_action(lab.steps, "refit", {})
+
+
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
     """Return the panels for the rasters and curves of the frame, with its step and r, and the extremes of the cells."""
     names, facts = {*frame.rasters, *frame.curves}, frame.facts
@@ -72,7 +102,7 @@ def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels:
         survey_laplacian = _queue_laplacian(lab)
     seen = survey()
     lab.heat.seen(seen, cells)
-    fixed = now["limits_field"] or lab.held_limits()
+    fixed = now["limits_field"] or lab.held.limits()
     seen_laplacian = survey_laplacian() if survey_laplacian else None
     limits = fixed or seen.limits()
     limits_laplacian = now["limits_laplacian"] or _limits_laplacian(seen_laplacian, fixed)
