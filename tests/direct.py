@@ -38,7 +38,7 @@ class DirectSession(param.Parameterized):
         self.latest: Any = None
         self.answered = False
         self.steps_per_frame = 1
-        self.pixels = (64, 64)
+        self.shown = SimpleNamespace(pixels=(64, 64))
         self.frames: Publisher[Any] = Publisher()
         self.value_changes: Publisher[Any] = Publisher()
         self.events: Publisher[Any] = Publisher()
@@ -93,4 +93,4 @@ class DirectSession(param.Parameterized):
         self.steps_per_frame = steps
 
     def set_view(self, view: Any, pixels: Any) -> None:
-        self.pixels = pixels
+        self.shown.pixels = pixels

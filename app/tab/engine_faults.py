@@ -6,17 +6,15 @@ A GPU's lab continues on the host when its engine gives up; the host's own lab s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from app.tab.engine_move import EngineMove
-from app.tab.session_states import Broken, Failed, FellBack, Moving, Opening, Restarting, settled
+from app.tab.session_states import Broken, Failed, FellBack, Moving, Opening, Restarting, SessionStatus
 from app.tab.shown_lab import ShownLab
+from app.tab.stream import FrameGate
 from compute.devices.devices import HOST
 from compute.engine import messages
 from compute.lab.lab import Lab, values_on
-
-if TYPE_CHECKING:
-    from app.tab.session import Session
 
 
 def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,8 +28,8 @@ def host_values(lab: type[Lab], values: Mapping[str, Any]) -> dict[str, Any]:
 class EngineFaults:
     """The transitions of one session."""
 
-    def __init__(self, session: Session, shown: ShownLab, move: EngineMove) -> None:
-        self._session, self._shown, self._move = session, shown, move
+    def __init__(self, status: SessionStatus, shown: ShownLab, gate: FrameGate, move: EngineMove) -> None:
+        self._status, self._shown, self._gate, self._move = status, shown, gate, move
 
     def follow(self, event: messages.Event) -> messages.Event:
         """Follow the state of the shown lab's engine; return the event to publish, which may be another one."""
@@ -57,51 +55,51 @@ class EngineFaults:
 
     def _lost(self, reason: str) -> None:
         """Record that the engine has died."""
-        session = self._session
-        session.busy = ""
-        if isinstance(session.state, Moving):
-            session.state.restarting = reason
-        elif not isinstance(session.state, Broken):
-            session.state = Restarting(reason)
+        status = self._status
+        status.busy = ""
+        if isinstance(status.state, Moving):
+            status.state.restarting = reason
+        elif not isinstance(status.state, Broken):
+            status.state = Restarting(reason)
 
     def _restored(self, note: str) -> None:
         """Record that the engine is running again."""
-        session = self._session
-        if isinstance(session.state, Moving):
-            session.state.restarting = ""
-        elif isinstance(session.state, Restarting | Broken):  # another tab may have retried a broken engine
-            session.state = settled(session.latest is not None, note)
+        status = self._status
+        if isinstance(status.state, Moving):
+            status.state.restarting = ""
+        elif isinstance(status.state, Restarting | Broken):  # another tab may have retried a broken engine
+            status.settle(note)
 
     def _gave_up(self, reason: str, state: type[Broken] = Broken) -> None:
         """React to an engine that gave up."""
-        session, shown = self._session, self._shown
-        session.busy = ""
+        status, shown = self._status, self._shown
+        status.busy = ""
         if shown.handle is not None:
             shown.recording.give_up(shown.handle, reason)
-        if isinstance(session.state, Moving):
-            self._move.continue_broken(session.state, reason)
+        if isinstance(status.state, Moving):
+            self._move.continue_broken(status.state, reason)
             return
-        session.state = state(reason)
+        status.state = state(reason)
         if self._on_host:
-            session.playing = False
+            status.playing = False
             shown.snapshots.refuse(reason)
         else:
-            self._move.begin(host_values(session.lab, session.values), HOST)
+            self._move.begin(host_values(shown.lab, shown.values), HOST)
 
     def try_again(self, reason: str) -> None:
         """Retry a broken engine, and open the lab again if it was closed. reason: of the fault."""
-        session, shown = self._session, self._shown
+        status, shown = self._status, self._shown
         shown.engine_of(shown.engine).retry()
         if shown.handle is None or not shown.handle.closed:
-            session.state = Restarting(reason)
+            status.state = Restarting(reason)
             return
-        values = dict(session.values)
+        values = dict(shown.values)
         if shown.failures > 1:
-            values |= {n: session.lab.param[n].default for n in values if n not in session.WHERE}
+            values |= {n: shown.lab.param[n].default for n in values if n not in self._status.WHERE}
             shown.failures = 0
-        changed = {name: value for name, value in values.items() if value != session.values[name]}
-        session.state = Opening()
-        shown.opened = shown.open(shown.engine, values, session.gate.newest)
-        shown.resume(session.gate.permitted, session.playing)
+        changed = {name: value for name, value in values.items() if value != shown.values[name]}
+        status.state = Opening()
+        shown.opened = shown.open(shown.engine, values, self._gate.newest)
+        shown.resume(self._gate.permitted, status.playing)
         if changed:
-            session.value_changes.publish(changed)
+            status.value_changes.publish(changed)

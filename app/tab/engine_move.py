@@ -8,15 +8,21 @@ field, history, recording and values. Requests made during the move are queued f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from app.tab.session_states import Broken, LabRequest, Live, Moving, Restarting, UpdateRequest, settled
+from app.tab.session_states import (
+    Broken,
+    LabRequest,
+    Live,
+    Moving,
+    Restarting,
+    SessionStatus,
+    UpdateRequest,
+)
 from app.tab.shown_lab import ShownLab
+from app.tab.stream import FrameGate
 from compute.engine import messages
 from compute.lab.frames import Frame
-
-if TYPE_CHECKING:
-    from app.tab.session import Session
 
 MAX_QUEUED = 4096  # requests during a move: a minute of fast input
 
@@ -24,22 +30,22 @@ MAX_QUEUED = 4096  # requests during a move: a minute of fast input
 class EngineMove:
     """The transitions of one session; `Moving` contains the data of the current move."""
 
-    def __init__(self, session: Session, shown: ShownLab) -> None:
-        self._session, self._shown = session, shown
+    def __init__(self, status: SessionStatus, shown: ShownLab, gate: FrameGate) -> None:
+        self._status, self._shown, self._gate = status, shown, gate
         self._checkpoints = 0  # requested checkpoints of the shown lab that have not arrived
 
     def begin(self, cause: Mapping[str, Any], target: str) -> None:
         """Begin a move to the engine `target`, which the values `cause` select."""
-        session, shown = self._session, self._shown
+        status, shown = self._status, self._shown
         if shown.handle is None:
             return
         move = Moving(target, dict(cause))
-        if isinstance(session.state, Broken):
-            move.broken = session.state.reason
+        if isinstance(status.state, Broken):
+            move.broken = status.state.reason
             shown.recording.give_up(shown.handle, move.broken)
-        elif isinstance(session.state, Restarting):
-            move.restarting = session.state.reason
-        session.state = move
+        elif isinstance(status.state, Restarting):
+            move.restarting = status.state.reason
+        status.state = move
         shown.recording.interrupt(shown.handle)
         shown.handle.pause()
         if move.broken:
@@ -54,24 +60,24 @@ class EngineMove:
             move.queue.append(request)
         else:
             text = f"at most {MAX_QUEUED} requests can be queued while the lab moves to {move.target}"
-            self._session.events.publish(messages.Refused(text))
+            self._status.events.publish(messages.Refused(text))
 
     def change(self, move: Moving, changed: dict[str, Any], target: str) -> None:
         """Handle a change of values, which select `target`: queue it, cancel the move, or move to a third engine."""
-        session, shown = self._session, self._shown
+        shown = self._shown
         if target == move.target:
             move.changes |= changed
             self.queue(move, UpdateRequest(changed))
         elif target == shown.engine and not move.broken:
-            requested = dict(session.values) | changed
+            requested = move.values(shown.values) | changed
             self._stay(move)
             now = shown.values
             rest = {name: requested[name] for name in move.cause | changed if now.get(name) != requested[name]}
             if rest and shown.handle is not None:
                 shown.handle.update(**rest)
         else:
-            rest = {name: value for name, value in changed.items() if name not in session.WHERE}
-            move.cause |= {name: value for name, value in changed.items() if name in session.WHERE}
+            rest = {name: value for name, value in changed.items() if name not in self._status.WHERE}
+            move.cause |= {name: value for name, value in changed.items() if name in self._status.WHERE}
             move.target = target
             if rest:  # after the requests that are queued already
                 move.changes |= rest
@@ -85,7 +91,7 @@ class EngineMove:
     def take_checkpoint(self, answer: messages.Event) -> None:
         """Continue a move with its checkpoint; answers to earlier, cancelled moves are ignored as too old."""
         self._checkpoints -= 1
-        move = self._session.state
+        move = self._status.state
         if self._checkpoints or not isinstance(move, Moving) or move.new is not None:
             return
         match answer:
@@ -105,16 +111,16 @@ class EngineMove:
 
     def _open_new(self, move: Moving) -> None:
         """Open the lab on the other engine in its old state, then set the values that the move requested."""
-        session, shown = self._session, self._shown
+        shown = self._shown
         assert shown.handle is not None  # noqa: S101 - only Session.close clears it, which ends every move
         checkpoint = move.checkpoint or shown.handle.last_checkpoint
         move.checkpoint = checkpoint
         values = shown.values
-        where = {name: value for name, value in move.cause.items() if name in session.WHERE or checkpoint is None}
+        where = {name: value for name, value in move.cause.items() if name in self._status.WHERE or checkpoint is None}
         known = checkpoint.values if checkpoint else values
         stored = {name: value for name, value in known.items() if name in values}
         rest = {name: value for name, value in (values | move.cause).items() if value != (stored | where).get(name)}
-        frames = session.gate.permitted  # the last number that the old lab may still use
+        frames = self._gate.permitted  # the last number that the old lab may still use
         try:
             move.new = new = shown.open(move.target, values | stored | where, frames, checkpoint)
         except (OSError, MemoryError, RuntimeError) as error:  # no descriptor or memory for the state, or no thread
@@ -139,53 +145,54 @@ class EngineMove:
             case messages.LabClosed():
                 self._fail(move, "its lab was closed")
             case messages.Busy(what=what):
-                self._session.busy = what
+                self._status.busy = what
 
     # -- the end of a move
 
     def _take_over(self, move: Moving, frame: Frame) -> None:
         """Make the new lab the shown one after its first frame, and close the old one."""
-        session, shown = self._session, self._shown
+        status, shown = self._status, self._shown
         old, shown.opened = shown.handle, move.new
         self._checkpoints = 0
-        session.busy, session.state = "", Live()
+        status.busy, status.state = "", Live()
         if old is not None:
             old.close()
-        session.gate.offer(frame)
+        self._gate.offer(frame)
         self._resume(move)
         if shown.handle is not None:
             shown.snapshots.repeat(shown.handle)
         if move.broken:  # the user did not request these values
-            session.value_changes.publish({name: session.values[name] for name in move.cause})
+            status.value_changes.publish({name: shown.values[name] for name in move.cause})
 
     def _fail(self, move: Moving, text: str) -> None:
         """Continue with the old lab after a refused or failed move, and report that."""
-        session = self._session
+        status, shown = self._status, self._shown
         self._stay(move)
-        session.answered = True
-        session.value_changes.publish({name: session.values[name] for name in move.cause.keys() - move.changes.keys()})
-        session.events.publish(messages.Refused(f"the lab stays on {self._shown.engine}: {text}"))
+        status.answered = True
+        status.value_changes.publish({name: shown.values[name] for name in move.cause.keys() - move.changes.keys()})
+        status.events.publish(messages.Refused(f"the lab stays on {shown.engine}: {text}"))
 
     def _stay(self, move: Moving) -> None:
         """End a move and stay on the old lab."""
-        session = self._session
+        status = self._status
         if move.new is not None:
             move.new.handle.close()
-        session.busy = ""
+        status.busy = ""
         if move.broken:
-            session.playing = False
-            session.state = Broken(move.broken)
+            status.playing = False
+            status.state = Broken(move.broken)
             self._shown.snapshots.refuse(move.broken)
+        elif move.restarting:
+            status.state = Restarting(move.restarting)
         else:
-            shows_frames = session.latest is not None
-            session.state = Restarting(move.restarting) if move.restarting else settled(shows_frames)
+            status.settle()
         self._resume(move)
 
     def _resume(self, move: Moving) -> None:
         """After a move, send the queued requests to the surviving lab, and resume playing."""
-        session, shown = self._session, self._shown
-        shown.resume(session.gate.permitted, session.playing)
+        status, shown = self._status, self._shown
+        shown.resume(self._gate.permitted, status.playing)
         for request in move.queue:
             shown.send(request)
-        if session.playing:  # a queued step has paused the lab again
+        if status.playing:  # a queued step has paused the lab again
             shown.run(True)

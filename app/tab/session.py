@@ -12,9 +12,10 @@ The attribute `playing` (whether the lab should run) is independent of the state
                     (Failed if it closed this lab alone)
     close, from any state ──► Closed
 
-Four parts share the work: session_states.py has the states and their texts; shown_lab.py is the client of the shown
-lab, with its values, settings and pending snapshots; engine_move.py has the transitions of a move, engine_faults.py
-those after an engine's death. `Session` is what the page calls, and routes frames and the engines' events.
+Four parts share the work: session_states.py has the states and the status with their texts; shown_lab.py is the client
+of the shown lab, with its values, settings and pending snapshots; engine_move.py has the transitions of a move,
+engine_faults.py those after an engine's death. `Session` is what the page calls, and routes frames and the engines'
+events.
 
 The values are the engine's (those that it has applied, and those requested and not refused); the session stores no
 copy. The status text is derived from the state (`phase`, `detail`) and never read back.
@@ -28,9 +29,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
-import param
 from bokeh.document import Document
 
 from app.server.admission import session_limiter
@@ -45,9 +45,7 @@ from app.tab.session_states import (
     Live,
     Moving,
     Opening,
-    State,
-    detail_of,
-    phase_of,
+    SessionStatus,
 )
 from app.tab.shown_lab import ShownLab
 from app.tab.stream import Delivered, FrameGate
@@ -93,22 +91,13 @@ def engine_called(name: str) -> Supervisor:
     return session_limiter().engines.get(name)
 
 
-class Session(param.Parameterized):
+class Session(SessionStatus):
     """A lab on an engine, as one tab uses it.
 
-    state, playing: see above; busy: description of a long operation of the engine for this lab, or ""; values: every
-    parameter of the lab, initially `values` and the defaults; answered: False from a change until the next frame; pace:
-    initial steps per frame, None for the highest rate; shown: the lab as a client of its engine. All publishers call on
-    the document's loop; `close` closes them. frames: frames to show; delivered: painted frames; events: engine events;
-    value_changes: values that were changed without their widgets, because others were refused or a scene was loaded.
+    values: every parameter of the lab, initially `values` and the defaults; pace: initial steps per frame, None for the
+    highest rate; shown: the lab as a client of its engine; frames: publishes frames to show; delivered: painted frames.
+    `close` closes all publishers.
     """
-
-    # values that select engine and kernel
-    WHERE: ClassVar[tuple[str, ...]] = ("backend", "device_index", "variant")
-
-    state = param.ClassSelector(class_=State, default=Opening())
-    busy = param.String(default="")
-    playing = param.Boolean(default=False)
 
     def __init__(
         self,
@@ -120,32 +109,18 @@ class Session(param.Parameterized):
         super().__init__()
         self.lab, self.document = lab, document
         self.values = Values(self._all_values)
-        self.latest: Frame | None = None
-        self.answered = False
         self.frames: Publisher[Frame] = Publisher()
         self.delivered: Publisher[Delivered] = Publisher()
-        self.events: Publisher[messages.Event] = Publisher()
-        self.value_changes: Publisher[Mapping[str, Any]] = Publisher()
         self._frame_target: FrameTarget | None = None
         self._loop = builder().loop()
         self.gate = FrameGate(self._send, self._permit, self._schedule, self._confirm, self.delivered.publish)
         recording = TabRecording(lambda progress: self.later(lambda: self.events.publish(progress)))
         self.shown = ShownLab(lab, values, pace, engine_called, self._receive, self.events, recording)
-        self._move = EngineMove(self, self.shown)
-        self._faults = EngineFaults(self, self.shown, self._move)
+        self._move = EngineMove(self, self.shown, self.gate)
+        self._faults = EngineFaults(self, self.shown, self.gate, self._move)
         self._drawn = False  # whether the browser has drawn the plots
 
     # -- status
-
-    @property
-    def phase(self) -> str:
-        """The state in a word: starting, running, paused, moving, restarting, broken, failed or closed."""
-        return phase_of(self.state, self.playing)
-
-    @property
-    def detail(self) -> str:
-        """An explanation of the state; "" for none."""
-        return f"{self.busy} …" if self.busy else detail_of(self.state)
 
     @property
     def engine(self) -> str:
@@ -159,7 +134,7 @@ class Session(param.Parameterized):
 
     def _all_values(self) -> dict[str, Any]:
         values = self.shown.values
-        return {**values, **self.state.cause, **self.state.changes} if isinstance(self.state, Moving) else values
+        return self.state.values(values) if isinstance(self.state, Moving) else values
 
     @property
     def confirmed(self) -> Mapping[str, Any]:
@@ -170,11 +145,6 @@ class Session(param.Parameterized):
     def view(self) -> View | None:
         """The visible part (x0, y0, x1, y1) in cells; None for all."""
         return self.shown.view
-
-    @property
-    def pixels(self) -> tuple[int, int]:
-        """The largest (height, width) of a picture."""
-        return self.shown.pixels
 
     @property
     def steps_per_frame(self) -> int | None:

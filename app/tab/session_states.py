@@ -1,12 +1,19 @@
-"""The states of a session and their texts; app/tab/session.py draws the transitions between them."""
+"""The states of a session, their texts, and the status that its parts share and change.
+
+app/tab/session.py draws the transitions between the states.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+import param
+
+from app.tab.publisher import Publisher
 from compute.engine import Checkpoint, LabHandle, messages
+from compute.lab.frames import Frame
 
 if TYPE_CHECKING:
     from app.tab.shown_lab import OpenedLab
@@ -75,6 +82,10 @@ class Moving(State):
     broken: str = ""
     restarting: str = ""
 
+    def values(self, shown: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the shown lab with those that the move requests."""
+        return {**shown, **self.cause, **self.changes}
+
 
 @dataclass(frozen=True)
 class FellBack(messages.Event):
@@ -94,29 +105,53 @@ class UpdateRequest:
         handle.update(**self.values)
 
 
-def settled(shows_frames: bool, note: str = "") -> State:
-    """Return the state of a lab without a move or a fault."""
-    return Live(note) if shows_frames else Opening()
+class SessionStatus(param.Parameterized):
+    """The status of a session, which its transitions change.
 
+    busy: description of a long operation of the engine for this lab, or ""; playing: whether the lab should run, in any
+    state; latest: the frame sent last; answered: False from a change until the next frame. The publishers call on the
+    document's loop. events: engine events; value_changes: values that were changed without their widgets, because
+    others were refused or a scene was loaded.
+    """
 
-def phase_of(state: State, playing: bool) -> str:
-    """Return the state in a word: starting, running, paused, moving, restarting, broken, failed or closed."""
-    match state:
-        case Live():
-            return "running" if playing else "paused"
-        case Opening():
-            return "starting"
-        case other:
-            return type(other).__name__.lower()
+    WHERE: ClassVar[tuple[str, ...]] = ("backend", "device_index", "variant")  # values that select engine and kernel
 
+    state = param.ClassSelector(class_=State, default=Opening())
+    busy = param.String(default="")
+    playing = param.Boolean(default=False)
 
-def detail_of(state: State) -> str:
-    """Return an explanation of the state; "" for none."""
-    match state:
-        case Moving(target=target):
-            return f"moving to {target}"
-        case Failed(reason=text):
-            return f"{text}. Press Run to start it again from its initial state"
-        case Restarting(reason=text) | Broken(reason=text) | Live(note=text):
-            return text
-    return ""
+    def __init__(self) -> None:
+        super().__init__()
+        self.latest: Frame | None = None
+        self.answered = False
+        self.events: Publisher[messages.Event] = Publisher()
+        self.value_changes: Publisher[Mapping[str, Any]] = Publisher()
+
+    @property
+    def phase(self) -> str:
+        """The state in a word: starting, running, paused, moving, restarting, broken, failed or closed."""
+        match self.state:
+            case Live():
+                return "running" if self.playing else "paused"
+            case Opening():
+                return "starting"
+            case other:
+                return type(other).__name__.lower()
+
+    @property
+    def detail(self) -> str:
+        """An explanation of the state; "" for none."""
+        if self.busy:
+            return f"{self.busy} …"
+        match self.state:
+            case Moving(target=target):
+                return f"moving to {target}"
+            case Failed(reason=text):
+                return f"{text}. Press Run to start it again from its initial state"
+            case Restarting(reason=text) | Broken(reason=text) | Live(note=text):
+                return text
+        return ""
+
+    def settle(self, note: str = "") -> None:
+        """Set the state of a lab without a move or a fault."""
+        self.state = Live(note) if self.latest is not None else Opening()

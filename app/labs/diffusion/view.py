@@ -231,7 +231,7 @@ class DiffusionView(LabView):
         self._view_timer = None
         if self.pictures.view is None:
             self.pictures.whole()
-        self.session.set_view(self.pictures.view, self.session.pixels)
+        self.session.set_view(self.pictures.view, self.session.shown.pixels)
 
     # -- section and probe
 

@@ -249,7 +249,7 @@ class Machine(RuleBasedStateMachine):
             name: lab.values_now[name] for name in ("text", "level")
         }
         assert tab.widgets == dict(session.values)
-        assert (lab.steps, lab.view) == (session.steps_per_frame, (session.view, session.pixels))
+        assert (lab.steps, lab.view) == (session.steps_per_frame, (session.view, session.shown.pixels))
         engines = tab.engines.by_name.values()
         lost = set().union(*(engine.lost for engine in engines))
         refused = [mark for engine in engines for mark in engine.refused]
