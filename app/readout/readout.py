@@ -37,7 +37,8 @@ from app.tab.curve_plots import bokeh_figure
 from app.tab.lean_plots import rewrite
 from app.tab.stream import ignore
 from app.upstream.plot_pane import PlotPane
-from compute.devices.backends import backend
+from compute.devices.backends import BACKENDS, backend
+from compute.devices.devices import HOST
 from compute.measure.benchmark import benchmark_of
 from compute.measure.live_record import ShownTimings, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs
@@ -278,8 +279,10 @@ class Readout:
         return "".join(blocks)
 
     def _roofs(self, rules: ComparisonRules, values: Mapping[str, Any], dtype: str) -> html.Roofs:
-        """Return the roofs and caches of the CPU and of the selected GPU."""
-        names = {"cpu": "host", "gpu": f"cuda:{values.get('device_index', 0)}"}
+        """Return the roofs and caches of the CPU and of the selected or best GPU."""
+        gpus = (one for one in BACKENDS if one.kind == "gpu")
+        gpu = max(gpus, key=lambda one: (one.name == values["backend"], one.ready, one.preference))
+        names = {"cpu": HOST, "gpu": gpu.engine(values.get("device_index", 0))}
         rates = {kind: self._roof(name, dtype) for kind, name in names.items()}
         caches = {kind: machine_roofs().caches(name) for kind, name in names.items()}
         sampled = {kind: bool(self._comparison and isfinite(self._comparison.roof(name, dtype)))

@@ -19,7 +19,6 @@ from app.page.theme import html_pane
 from app.page.widgets import FULL, ValueWidgets, Widget, icon
 from app.tab.session import Session
 from compute.devices.backends import Backend, backend, preferred
-from compute.devices.gpu_devices import cuda_count
 from compute.export.scene import Style
 from compute.lab.lab import values_on, variants
 
@@ -266,7 +265,7 @@ class ComputeControls(ValueWidgets):
         self.kernel = self.choice("variant", self._kernels()) if "variant" in session.values else None
         if self.kernel is not None:
             self.kernel.param.watch(lambda event: self._say_why(event.new), "value")
-        devices = {f"GPU {index}": index for index in range(max(1, cuda_count()))}
+        devices = {f"GPU {index}": index for index in range(max(one.device_class.count() for one in known))}
         device = self.choice("device_index", devices, visible=len(devices) > 1)
         notes = [absentees(absent)] if absent else []
         self.items: list[Any] = [self.backend, *notes, *([self.kernel] if self.kernel else []), device]

@@ -7,13 +7,15 @@ file of that name; nothing else registers it. Optional packages are imported onl
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from compute.cli.arguments import named
 from compute.devices.devices import HOST, Host, device_kind
@@ -23,6 +25,7 @@ from compute.devices.webgpu import SOFTWARE, WebGpu
 if TYPE_CHECKING:
     from compute.devices.devices import Device
 
+ON_SIMULATOR, ON_SHIM = "in Numba's simulator", "on the CPU in place of a GPU"  # stand-ins of compute.own
 CUDA_INSTALL = "pip install 'fieldlab[cuda13]'  # with a driver below 580: 'fieldlab[cuda12]'"
 WEBGPU_INSTALL = "pip install 'fieldlab[webgpu]'"
 
@@ -31,15 +34,37 @@ class BackendUnavailable(RuntimeError):
     """A requested backend is unavailable on this machine; the text states the reason and the install command."""
 
 
+def _nothing() -> None:
+    """Prepare nothing."""
+
+
+def _start_numba() -> None:
+    """Let Numba fill its tables and start its threads, which it does at the first call of a kernel."""
+    kernels = import_module("compute.display.cpu_numba")
+    kernels.levels(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8), 0.0, 1.0)
+
+
+def _import_cupy() -> None:
+    if find_spec("cupy"):
+        import_module("cupy")
+
+
+def kind_of(name: str) -> Literal["cpu", "gpu"]:
+    """Return the kind of the device of a backend, or of a way, called `name`; also of one in a record of other code."""
+    return "gpu" if name.startswith("gpu_") else "cpu"
+
+
 @dataclass(frozen=True)
 class Backend:
     """One way to write kernels.
 
-    name: file name of its kernels in every lab; device: "host", "cuda" or "webgpu"; device_class: the Device of its
-    arrays; needs: importable packages; label: its name on the screen; preference: of several ready backends, a new page
-    uses the one with the highest; serial: whether its kernels use one thread; dtypes: the number types in which it
-    computes; installed_by: the command that installs its packages; display_file: its kernels in compute.display, ""
-    for those of its own name.
+    name: file name of its kernels in every lab, which begins with the kind of its device; device: "host", "cuda" or
+    "webgpu"; device_class: the Device of its arrays; needs: importable packages; label: its name on the screen;
+    preference: of several ready backends, a new page uses the one with the highest; serial: whether its kernels use one
+    thread; dtypes: the number types in which it computes; installed_by: the command that installs its packages;
+    display_file: its kernels in compute.display, "" for those of its own name; stand_in: where its kernels can be
+    checked on a machine without its device, as text, "" if nowhere; prepare: imports what would delay the first frame,
+    without touching a GPU.
     """
 
     name: str
@@ -52,11 +77,18 @@ class Backend:
     dtypes: tuple[str, ...] = field(default=("float32", "float64"), kw_only=True)
     installed_by: str = field(default="", kw_only=True)
     display_file: str = field(default="", kw_only=True)
+    stand_in: str = field(default="", kw_only=True)
+    prepare: Callable[[], object] = field(default=_nothing, kw_only=True)
 
     @property
     def kind(self) -> Literal["cpu", "gpu"]:
         """The kind of its device."""
         return device_kind(self.device)
+
+    @property
+    def threaded(self) -> bool:
+        """Whether its kernels run on Numba's threads."""
+        return "numba" in self.needs
 
     def engine(self, index: int = 0) -> str:
         """Return the name of the engine that computes on device number `index` of this backend."""
@@ -70,7 +102,7 @@ class Backend:
     @property
     def simulated(self) -> str:
         """Why its times are meaningless: a simulator or an interpreter runs its kernels; "" for valid times."""
-        if "numba" in self.needs and os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        if self.threaded and os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
             return "Numba compiles nothing (NUMBA_DISABLE_JIT is set): its times are those of interpreted Python"
         if self.device == "cuda" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
             return "the CUDA simulator is on (NUMBA_ENABLE_CUDASIM=1): its times mean nothing"
@@ -137,10 +169,14 @@ _CUDA: dict[str, Any] = {"installed_by": CUDA_INSTALL, "display_file": "gpu"}
 _WEBGPU: dict[str, Any] = {"installed_by": WEBGPU_INSTALL, "dtypes": ("float32",)}
 BACKENDS: tuple[Backend, ...] = (
     Backend("cpu_numpy", HOST, Host, (), "NumPy", preference=1, serial=True),
-    Backend("cpu_numba", HOST, Host, ("numba",), "Numba", preference=2),
+    Backend("cpu_numba", HOST, Host, ("numba",), "Numba", preference=2, prepare=_start_numba),
     Backend("gpu_wgpu", "webgpu", WebGpu, ("wgpu",), "WebGPU", preference=3, **_WEBGPU),
-    Backend("gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA", preference=4, **_CUDA),
-    Backend("gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C", preference=5, **_CUDA),
+    Backend(
+        "gpu_numba", "cuda", NumbaCuda, ("numba.cuda",), "Numba-CUDA", preference=4, stand_in=ON_SIMULATOR, **_CUDA
+    ),
+    Backend(
+        "gpu_cupy", "cuda", Cuda, ("cupy",), "CUDA C", preference=5, stand_in=ON_SHIM, prepare=_import_cupy, **_CUDA
+    ),
 )
 REFERENCE = "cpu_numpy"  # the backend that every lab has, with which all others are compared
 BEST_FIRST = tuple(each.name for each in sorted(BACKENDS, key=lambda each: -each.preference))

@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -65,14 +65,15 @@ class HostStopwatch(Stopwatch):
 class Device(ABC):
     """A device with memory and a clock. Only one thread at a time may use it: acquire `lock`.
 
-    copies_at_once: whether `fetch` and `fetch_all` block until the copies are made. largest_array: bytes that one array
-    can have.
+    copies_at_once: whether `fetch` and `fetch_all` block until the copies are made; largest_array: bytes that one array
+    can have; fma_dtypes: number types whose multiply-adds can be measured on its arrays.
     """
 
     name: str
     kind: str
     copies_at_once = True
     largest_array: float = inf
+    fma_dtypes: tuple[str, ...] = ("float32", "float64")
 
     def __init__(self, index: int = 0) -> None:
         self.index = index
@@ -92,6 +93,19 @@ class Device(ABC):
     def simulated() -> str:
         """Return why times on this device are meaningless; "" for valid times."""
         return ""
+
+    @staticmethod
+    def lost(error: Exception) -> bool:
+        """Return whether `error` means that this process can no longer use the device."""
+        return isinstance(error, DeviceLost)
+
+    def best_view(self) -> Device:
+        """Return this device through the library with the fastest kernels on it; by default itself."""
+        return self
+
+    def copiers(self) -> tuple[Callable[[Array, Array], object], ...]:
+        """Return functions (source, target) that copy between two arrays on the device; () on the host."""
+        return ()
 
     @abstractmethod
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
@@ -137,6 +151,10 @@ class Device(ABC):
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return a description of the device: name, memory in bytes, cores or multiprocessors, driver."""
+
+    def l2_bytes(self) -> float:
+        """Return the bytes of the L2 cache; nan if unknown."""
+        return float(self.describe().get("l2_bytes", nan))
 
     def upload(self, host: NDArray[Any]) -> Array:
         """Return a new array on this device with the contents of `host`."""

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from compute.devices.devices import Array, Device, Stopwatch
 from compute.devices.webgpu_passes import REQUIRED, WORD, Gpu, Storage, TimestampStopwatch, WallStopwatch, WgpuArray
-from compute.devices.webgpu_probe import time_is_plausible
+from compute.devices.webgpu_probe import copy, time_is_plausible
 
 INTERFACES = ("Vulkan", "Metal", "DX12")  # not OpenGL, whose compute shaders lack what the kernels use
 STORED = ("float32", "int32", "uint32", "uint8", "float64", "int64")  # the last two as pairs of words
@@ -33,6 +33,7 @@ class WebGpu(Device):
 
     kind = "gpu"
     copies_at_once = False
+    fma_dtypes = ("float32",)
 
     def __init__(self, index: int = 0) -> None:
         if not 0 <= index < self.count():
@@ -121,6 +122,10 @@ class WebGpu(Device):
             ]
 
         return wait
+
+    def copiers(self) -> tuple[Callable[[Array, Array], object], ...]:
+        """Return a copy by a kernel."""
+        return (copy,)
 
     def synchronise(self) -> None:
         """Wait for the device."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from compute.devices.devices import DeviceLost
+from compute.devices.backends import BACKENDS
 from compute.engine.messages import (
     OPENING,
     Answered,
@@ -50,8 +50,6 @@ MAX_WAITING = 4000  # queued requests of all labs
 COMPILING = 115.0  # seconds allowed beyond the usual deadline where kernels may be compiled
 MAX_TEXT = 400  # characters of an error shown to a client; it may quote the client's input
 LOG_PERIOD = 10.0  # seconds between two logged tracebacks of the same kind
-# CUDA errors after which "the process must be terminated and relaunched" (cuda.h)
-LOST_CONTEXT = frozenset({226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911})
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,9 +292,5 @@ def error_text(error: Exception) -> str:
 
 
 def context_lost(error: Exception) -> bool:
-    """Return whether the device is lost: DeviceLost, or a CUDA error of CuPy (`status`) or Numba (`code`)."""
-    if isinstance(error, DeviceLost):
-        return True
-    if type(error).__module__.partition(".")[0] not in {"cupy", "cupy_backends", "numba", "numba_cuda", "cuda"}:
-        return False
-    return getattr(error, "status", getattr(error, "code", None)) in LOST_CONTEXT
+    """Return whether `error` means that this process can no longer use its device."""
+    return any(one.device_class.lost(error) for one in BACKENDS)

@@ -15,12 +15,10 @@ import time
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from typing import assert_never
 
-import numpy as np
-
 from compute.devices import kernel_cache, numba_extensions
+from compute.devices.backends import BACKENDS
 from compute.devices.builds import Builds, watching
 from compute.devices.devices import device_kind
 from compute.engine import messages
@@ -276,19 +274,13 @@ def main(descriptor: int, device: str) -> None:
 
 
 def prepare(device: str) -> None:
-    """Do the preparation that would delay the first frame, without touching a GPU or initialising CUDA.
-
-    On the host, Numba fills its tables and starts its threads at the first call of a kernel, which takes longer than
-    its import. For a GPU, CuPy is imported if it is installed. Labs name further modules.
-    """
+    """Prepare what would delay the first frame, as the labs and the backends of `device` define it; touch no GPU."""
     for lab in LABS:
         for module in lab.PRELOADED:
             import_module(module)
-    if device_kind(device) == "cpu":
-        kernels = import_module("compute.display.cpu_numba")
-        kernels.levels(np.zeros((2, 2), np.float32), np.zeros((2, 2), np.uint8), 0.0, 1.0)
-    elif find_spec("cupy"):
-        import_module("cupy")
+    for one in BACKENDS:
+        if one.device == device:
+            one.prepare()
 
 
 def die_quickly() -> None:

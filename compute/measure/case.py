@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite, nan
 from typing import Any, Literal, NamedTuple, Protocol
 
-from compute.devices.backends import Backend
+from compute.devices.backends import Backend, kind_of
 from compute.devices.devices import Device, device_kind
 from compute.measure.conditions import Watch
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
@@ -239,7 +239,7 @@ def with_speed_ups(rows: list[Row]) -> list[Row]:
     The opponent is the right CPU way of the same work with the smallest median.
     """
     opponents: dict[Hashable, Row] = {}
-    for row in sorted((row for row in rows if row.backend.startswith("cpu_")), key=_seconds):
+    for row in sorted((row for row in rows if kind_of(row.backend) == "cpu"), key=_seconds):
         if row.status == "measured" and row.measurement:
             opponents.setdefault(row.work, row)
     return [_compared(row, opponents.get(row.work)) for row in rows]

@@ -17,7 +17,7 @@ import numpy as np
 
 from compute.devices import numba_threads
 from compute.devices.backends import BACKENDS, backend
-from compute.devices.devices import Device, cpu_count, device_kind
+from compute.devices.devices import cpu_count, device_kind
 from compute.measure import kept_roofs
 from compute.measure.rates import Cache, RoofKind, gpu_caches, host_caches
 from compute.measure.roofs import DTYPES, copy_bandwidth, fma_rate
@@ -112,15 +112,10 @@ def measure() -> kept_roofs.Rates:
             for dtype in DTYPES:
                 fma = fma_rate(device, dtype)
                 rates[f"fma {dtype}"] = fma.roof if fma else nan
-            rates |= {"waking": waking_seconds()} if device.kind == "cpu" else {"l2": _l2_bytes(device)}
+            rates |= {"waking": waking_seconds()} if device.kind == "cpu" else {"l2": device.l2_bytes()}
             found[device.name] = {kind: rate for kind, rate in rates.items() if isfinite(rate)}
             device.close()
     return found
-
-
-def _l2_bytes(device: Device) -> float:
-    """Return the size of the L2 cache in bytes; nan if the driver does not report it."""
-    return float(device.describe().get("l2_bytes", nan))
 
 
 def waking_seconds() -> float:

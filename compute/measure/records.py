@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from compute.devices.backends import kind_of
 from compute.files.documents import read
 from compute.files.files import whole
 from compute.machine.machine import ROOT
@@ -80,6 +81,11 @@ class Recorded:
     low: float = math.nan
     high: float = math.nan
     cache: float = math.nan
+
+    @property
+    def kind(self) -> str:
+        """The kind of device it ran on."""
+        return kind_of(self.backend)
 
     @property
     def times(self) -> Spread:
@@ -239,7 +245,7 @@ def paired(
     revisions: current revisions of the kernels; figures of older ones are not compared.
     """
     known = [figure for figure in figures if not figure.cited]
-    gpus = (f for f in known if f.backend.startswith("gpu_") and not outdated(f, revisions))
+    gpus = (f for f in known if f.kind == "gpu" and not outdated(f, revisions))
     pairs = [
         _with_cpu(RecordedPair(gpu, None, words, same, held, method(gpu)), known, method, revisions)
         for gpu in sorted(gpus, key=lambda f: f.step)
@@ -257,7 +263,7 @@ def _with_cpu(
     kernel may be the fastest.
     """
     gpu = pair.gpu
-    cpus = [f for f in known if f.backend.startswith("cpu_") and (f.machine, f.date) == (gpu.machine, gpu.date)]
+    cpus = [f for f in known if f.kind == "cpu" and (f.machine, f.date) == (gpu.machine, gpu.date)]
     alike = [f for f in cpus if method(f) == method(gpu)]
     if any(outdated(f, revisions) for f in alike):
         return replace(pair, unpaired=f"its CPU was {BEFORE}")

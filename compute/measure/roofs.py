@@ -26,12 +26,9 @@ import numpy as np
 from numba import njit, prange
 
 from compute.devices import numba_threads, webgpu_probe
-from compute.devices.backends import backend
 from compute.devices.cuda_source import compile_cuda
 from compute.devices.devices import Array, Device, cpu_count
-from compute.devices.gpu_devices import NumbaCuda
 from compute.devices.webgpu import WebGpu
-from compute.devices.webgpu_passes import WgpuArray
 from compute.measure.rates import RoofKind, host_caches
 from compute.measure.statistics import Spread
 
@@ -101,9 +98,7 @@ def fma_rate(device: Device, dtype: str) -> MeasuredRoof | None:
 
 def fma_measurable(device: Device, dtype: str) -> bool:
     """Whether multiply-adds can be measured: WebGPU has those of float32, another GPU needs CuPy."""
-    if isinstance(device, WebGpu):
-        return dtype in backend("gpu_wgpu").dtypes
-    return device.kind != "gpu" or not backend("gpu_cupy").missing
+    return dtype in device.best_view().fma_dtypes
 
 
 def _enough(device: Device, kind: RoofKind, dtype: str, make: Callable[[], RoofProbe]) -> MeasuredRoof:
@@ -158,7 +153,7 @@ class Copies(RoofProbe):
 
     def __init__(self, device: Device, pieces: int = 1, live: bool = False) -> None:
         super().__init__(device, "")
-        self._device = _best_view(device)
+        self._device = device.best_view()
         self.array_bytes = _array_bytes(self._device, live) // pieces * pieces
         self._pieces, self._next = pieces, 0
         self._arrays: tuple[Array, Array] | None = None
@@ -178,7 +173,7 @@ class Copies(RoofProbe):
             deque(self.prepare(), maxlen=0)
         source, target = self._piece()
         seconds = []
-        for copy in _ways(target):
+        for copy in self._device.copiers() or (_host_copy,):
             stopwatch = self._device.stopwatch()
             with self._device.lock, stopwatch:
                 copy(source, target)
@@ -196,39 +191,6 @@ class Copies(RoofProbe):
         self._next = (self._next + 1) % self._pieces
         source, target = (array[first : first + length] for array in self._arrays)
         return source, target
-
-
-def _best_view(device: Device) -> Device:
-    """Return a CUDA device opened with CuPy, if installed: its copy kernel is faster than the driver's copy."""
-    cupy = backend("gpu_cupy")
-    return cupy.open_device(device.index) if isinstance(device, NumbaCuda) and not cupy.missing else device
-
-
-def _ways(target: Array) -> tuple[Callable[[Array, Array], None], ...]:
-    """Return the methods to copy to an array like `target`.
-
-    On the host by all cores; for a Numba array by the driver; for one of WebGPU by a kernel; for one of CuPy by the
-    driver and by CuPy's kernel: on an H200 these two reached 3530 and 4250 GB/s.
-    """
-    if isinstance(target, np.ndarray):
-        return (_host_copy,)
-    if isinstance(target, WgpuArray):
-        return (webgpu_probe.copy,)
-    if hasattr(target, "copy_to_device"):
-        return (_numba_copy,)
-    return _driver_copy, _kernel_copy
-
-
-def _numba_copy(source: Array, target: Array) -> None:
-    target.copy_to_device(source)
-
-
-def _driver_copy(source: Array, target: Array) -> None:
-    target.data.copy_from_device_async(source.data, source.nbytes)
-
-
-def _kernel_copy(source: Array, target: Array) -> None:
-    target[...] = source
 
 
 @njit(cache=True, nogil=True, parallel=True)
@@ -260,7 +222,7 @@ class MultiplyAdds(RoofProbe):
 
     def __init__(self, device: Device, dtype: str) -> None:
         super().__init__(device, dtype)
-        self._device = _best_view(device)
+        self._device = device.best_view()
         self._run: tuple[int, Callable[[], object]] | None = None
 
     def prepare(self) -> Iterator[None]:

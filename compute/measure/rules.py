@@ -247,7 +247,7 @@ class FieldRules(ComparisonRules):
         ny, nx, dtype = *(values.get(side, 1) for side in SIDES), self.dtype(values)
         mine = [figure for figure in figures if (figure.lab, figure.dtype) == (self.lab, dtype)]
         now = (ny, nx, str(values.get("edges", "")))
-        same = any((f.ny, f.nx, f.case) == now and f.backend.startswith("gpu_") for f in self._current(mine))
+        same = any((f.ny, f.nx, f.case) == now and f.kind == "gpu" for f in self._current(mine))
         around = None if same else nearest(self._current(figures), self.lab, ny, nx, dtype)
         place = (around.ny, around.nx, around.case) if around else now
         words = ", ".join(filter(None, (f"{place[1]} × {place[0]} cells", dtype, place[2])))

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import groupby, zip_longest
-from math import nan
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -424,7 +423,7 @@ class BenchRun:
         for backend in backends:
             device = backend.open_device()
             self._roof_of(device)
-            self.results.l2[device.name] = float(device.describe().get("l2_bytes", nan))
+            self.results.l2[device.name] = device.l2_bytes()
             device.close()
 
     def _roof_of(self, device: Device) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from compute.devices.backends import ON_SIMULATOR
 from compute.measure.sampling import in_turn
 from compute.measure.statistics import Spread
 from compute.own import tasks
@@ -29,9 +30,6 @@ from compute.ways.finding import Finding, TimeCurve, compare, sides
 from compute.ways.roofline import Roof
 
 ITERATIONS, UNWATCHED = "iteration by iteration", "races between CPU threads are not looked for"
-THREADED = ("cpu_numba", "cpu_numpy", "cpu_awkward")  # backends with ways that may have parallel loops of Numba
-ON_SIMULATOR, ON_SHIM = "in Numba's simulator", "on the CPU in place of a GPU"
-STAND_INS = {"gpu_numba": ON_SIMULATOR, "gpu_cupy": ON_SHIM}  # by backend: where its ways are checked without a GPU
 LONGEST = 86_400.0  # seconds allowed for a budget or a deadline
 LONGEST_CHECK = 0.5  # fraction of the deadline that one input of a check is expected to use at most
 LONGEST_CALL = 0.25  # fraction of the budget that one call may use; larger n are left out
@@ -228,7 +226,7 @@ class KernelTrial:
         """Check a way on its stand-in and on this machine, as available, and store the result."""
         backend = one.way.backend
         try:
-            if backend.kind == "gpu" and backend.name in STAND_INS:
+            if backend.stand_in:
                 self._check_on_stand_in(one, dtypes)
             if not backend.ready:
                 help_ = f"; {backend.install}" if backend.install else ""
@@ -242,7 +240,7 @@ class KernelTrial:
                 self._here[one.way.name].open()
             self._tell(f"checking {one.way.name}")
             self._ask(one, self._here[one.way.name], "here", dtypes, 10**9)
-            if backend.name in THREADED:
+            if backend.kind == "cpu":  # it may have parallel loops of Numba
                 self._watch_threads(one, dtypes[0])
         except Fault as fault:
             one.fail(fault)
@@ -267,7 +265,7 @@ class KernelTrial:
             one.places[ITERATIONS] = found.asked
 
     def _check_on_stand_in(self, one: WayReport, dtypes: Sequence[str]) -> None:
-        place = STAND_INS[one.way.backend.name]
+        place = one.way.backend.stand_in
         self._tell(f"checking {one.way.name} {place}")
         try:
             if place not in self._stand_ins:
@@ -290,7 +288,7 @@ class KernelTrial:
             found: tasks.CheckedWay = process.ask(task)
             asked += [f"{dtype}, {question}" if len(dtypes) > 1 else question for question in found.asked]
             one.notes += found.notes
-            if found.left and place in STAND_INS.values() and one.way.backend.ready:
+            if found.left and place == one.way.backend.stand_in and one.way.backend.ready:
                 one.notes.append(f"not fully checked {place}: {found.left}; checked on the device itself")
             elif found.left and not one.way.is_reference:
                 one.status, one.left = "unchecked", found.left

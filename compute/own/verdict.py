@@ -155,7 +155,7 @@ def recorded_roofs() -> RecordedRoofs | None:
     calls = [
         spread.median
         for curve in recorded.curves(SMALLEST)
-        if curve.machine == machine and curve.way.startswith("gpu")
+        if curve.machine == machine and curve.kind == "gpu"
         for spread in curve.series.values()
     ]
     if not isfinite(bandwidth) or not calls:

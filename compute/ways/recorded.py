@@ -9,6 +9,7 @@ from math import inf, isfinite, nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from compute.devices.backends import kind_of
 from compute.measure import records
 from compute.measure.statistics import Spread
 from compute.ways.catalogue import workload, workloads
@@ -53,6 +54,11 @@ class RecordedCurve:
     parts: Mapping[int, RecordedParts] = field(default_factory=dict)
     outdated: bool = False
 
+    @property
+    def kind(self) -> str:
+        """The kind of device it was measured on."""
+        return kind_of(self.way)
+
 
 def curves(of: str, folder: Path | None = None) -> list[RecordedCurve]:
     """Return the recorded curves of the workload called `of`, latest first, by default from assets/timings.
@@ -76,7 +82,7 @@ def newest_gpu(
     of: str, dtype: str, settings: Mapping[str, Any], evict: bool, sizes: tuple[int, int]
 ) -> list[RecordedCurve]:
     """Return the comparable curves with times from the latest run that has a GPU curve."""
-    found = [c for c in comparable_curves(of, dtype, settings, evict, sizes) if c.series and c.way.startswith("gpu")]
+    found = [c for c in comparable_curves(of, dtype, settings, evict, sizes) if c.series and c.kind == "gpu"]
     return [curve for curve in found if (curve.machine, curve.run) == (found[0].machine, found[0].run)]
 
 
@@ -99,7 +105,7 @@ def largest_rates(machine: str, date: str, kind: str, dtype: str) -> tuple[float
     rates = [
         rate
         for curve in library()
-        if (curve.machine, curve.date, curve.dtype) == (machine, date, dtype) and curve.way.startswith(kind)
+        if (curve.machine, curve.date, curve.dtype) == (machine, date, dtype) and curve.kind == kind
         for rate in curve.rates.values()
     ]
     moved, computed = (max((rate[i] for rate in rates if isfinite(rate[i])), default=0.0) for i in (0, 1))

@@ -62,7 +62,7 @@ def roof_of(device: Device, dtype: str) -> Roof:
     """Return the device's roof, measured once per process; the first measurement takes a second or two."""
     fma = fma_rate(device, dtype)
     flops = FLOPS_OF_FMA * fma.roof if fma else float("inf")
-    l2 = float(device.describe().get("l2_bytes", nan)) if device.kind == "gpu" else nan
+    l2 = device.l2_bytes() if device.kind == "gpu" else nan
     return Roof(device.name, dtype, copy_bandwidth(device).roof, flops, l2)
 
 

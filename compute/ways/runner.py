@@ -72,7 +72,7 @@ class WorkloadRunner:
         self.device.synchronise()
         seconds = perf_counter() - start
         found = FirstCall(self._case.workload.difference(self._download(result), truth), seconds)
-        if self._way.backend.name == HOST.name and self.device.kind == "cpu":
+        if self._way.backend.threaded:
             self._threads = numba_threads.quicker(lambda: self._call(*self._arguments))
         self._load()
         return found
@@ -146,16 +146,9 @@ class WorkloadRunner:
 
 def scratch_bytes(device: Device) -> int:
     """Return the bytes that fill the caches of `device`: 1.5 GiB on two processors with 384 MiB each."""
-    caches = host_caches() if device.kind == "cpu" else gpu_caches(_l2_bytes(device))
+    caches = host_caches() if device.kind == "cpu" else gpu_caches(device.best_view().l2_bytes())
     wanted = CACHES * max((level.size for level in caches), default=0)
     return max(SCRATCH_BYTES[device.kind], int(min(wanted, SHARE * device.free_bytes())))
-
-
-def _l2_bytes(device: Device) -> float:
-    """Return the size of a GPU's L2 cache, from CuPy if available; nan if unknown."""
-    cupy = backend("gpu_cupy")
-    seen = device if cupy.missing else cupy.open_device(device.index)
-    return float(seen.describe().get("l2_bytes", nan))
 
 
 def forget_scratch() -> None:

@@ -33,6 +33,7 @@ from app.page.widgets import Card, card_script
 from app.readout.readout import recorded_figures
 from app.readout.readout_html import times
 from app.tab.open_lab import OpenLab
+from compute.devices.backends import kind_of
 from compute.export.jobs import RACE, Job, internal_error
 from compute.export.render_pool import on_gpu
 from compute.export.scene import Style, coloured
@@ -506,7 +507,7 @@ def lane_content(lane: Lane, result: RaceResult) -> dict[str, Any]:
         )
     return {
         "name": f"{record.machine}, {lane.racer.name}" if record else lane.racer.name,
-        "kind": "gpu" if lane.racer.backend.startswith("gpu_") else "cpu",
+        "kind": kind_of(lane.racer.backend),
         "recorded": record is not None,
         "clock": list(lane.clock),
         "place": place,

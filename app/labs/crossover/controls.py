@@ -205,9 +205,9 @@ class WayControls:
 
     def _engine_for(self, ticked: Sequence[Way]) -> dict[str, str]:
         """Return the backend to change to: a GPU's engine runs ways of the host, too, but not the other way round."""
-        now = backend(self.session.values["backend"]).device
+        now = backend(self.session.values["backend"]).kind
         on_gpu = any(way.backend.kind == "gpu" and not way.missing for way in ticked)
-        return {"backend": Crossover.home()} if on_gpu and now == "host" else {}
+        return {"backend": Crossover.home()} if on_gpu and now == "cpu" else {}
 
 
 CACHES = {"warm": False, "evicted": True}

@@ -139,8 +139,7 @@ def _roof_here(model: SweepViewModel, line: TimeCurve) -> Roof | None:
 
     Before the sweep has measured its roofs at its end, the memory bandwidth measured earlier by this program is used.
     """
-    kind = "host" if line.kind == "cpu" else "cuda"
-    if known := picture.roofs_of(model.frame).get(kind) if model.frame else None:
+    if known := picture.roofs_of(model.frame).get(line.way.backend.device) if model.frame else None:
         return known
     copies = machine_roofs().rate(_device(line))
     return Roof(_device(line), "", copies, inf) if isfinite(copies) else None
@@ -155,8 +154,7 @@ def _unbeaten(model: SweepViewModel, line: TimeCurve, roof: Roof | None) -> Roof
         moved, computed = recorded.largest_rates(line.machine, line.date, line.kind, roof.dtype)
     elif model.frame is not None:
         spots = [(way, spot) for way in model.measured.values() for spot in way.points if spot.percent > FULL]
-        device = "host" if line.kind == "cpu" else "cuda"
-        moved = inf if any(way.device == device for way, _ in spots) else 0.0
+        moved = inf if any(way.device == line.way.backend.device for way, _ in spots) else 0.0
     return replace(
         roof,
         bandwidth=inf if moved > roof.bandwidth else roof.bandwidth,
@@ -166,7 +164,7 @@ def _unbeaten(model: SweepViewModel, line: TimeCurve, roof: Roof | None) -> Roof
 
 def _device(line: TimeCurve) -> str:
     """Return the device of this computer on which a line is measured."""
-    return "host" if line.kind == "cpu" else "cuda:0"
+    return line.way.backend.engine()
 
 
 def _rate_out_of_reach(fast: TimeCurve, n: int, slow: TimeCurve, roof: Roof | None, whole: Roof | None) -> str:

@@ -222,7 +222,8 @@ class RooflineView:
     def _roofs(self) -> dict[str, Roof]:
         """The roofs measured here, and that of the recorded GPU if no GPU was measured here."""
         recorded, frame = self._model.recorded_gpu, self._model.frame
-        of_record = {"cuda": recorded[0].roof} if recorded and recorded[0].roof is not None else {}
+        roof = recorded[0].roof if recorded else None
+        of_record = {picture.recorded_way(recorded[0]).device: roof} if roof is not None else {}
         return of_record | (picture.roofs_of(frame) if frame is not None else {})
 
     def _why(self, line: picture.ShownWay, spot: picture.ShownPoint) -> str:

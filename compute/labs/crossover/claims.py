@@ -134,7 +134,7 @@ class Plausible(Judgement):
     def judge(self, curves: Curves) -> Found | None:
         """Judge by the highest rate that any way reached at its largest n."""
         timed = [curve for curve in curves if curve.dtype == self.dtype and curve.series]
-        if not any(curve.way.startswith("gpu_") for curve in timed):
+        if not any(curve.kind == "gpu" for curve in timed):
             return None
         rates = []
         for curve in timed:

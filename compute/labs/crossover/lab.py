@@ -216,7 +216,7 @@ class Crossover(Lab):
         )  # fmt: skip
 
     def _way(self, way: Way) -> Way:
-        if way.backend.kind == "gpu" and self.device.kind == "cpu":
+        if way.backend.kind == "gpu" and way.backend.device != self.device.name.partition(":")[0]:
             return GpuWayOnHost(way.workload, way.backend, way.variant)
         return way
 

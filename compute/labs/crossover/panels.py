@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from compute.devices.backends import BACKENDS
+from compute.devices.devices import device_kind
 from compute.lab.frames import Frame
 from compute.lab.panels import Foreign, Line, Mark, Panel
 from compute.labs.crossover import curves, picture
 from compute.ways import finding
 from compute.ways.catalogue import workload
 from compute.ways.workload import Workload, fitting
-
-DEVICES = {"host": "cpu", "cuda": "gpu"}
 
 
 def panels(frame: Frame) -> Mapping[str, Panel]:
@@ -35,7 +35,7 @@ def _time(frame: Frame) -> Panel:
     """Return the plot of the page: measured curves, recorded curves of ways that cannot run here, and cited figures."""
     of, dtype, drawn = _workload(frame), frame.notes["dtype"], picture.ways_of(frame)
     own = tuple(
-        Line(f"{w.way} median", w.label, "marked", bars=(f"{w.way} q1", f"{w.way} q3"), device=DEVICES[w.device])
+        Line(f"{w.way} median", w.label, "marked", bars=(f"{w.way} q1", f"{w.way} q3"), device=device_kind(w.device))
         for w in drawn.values() if w.series()
     )  # fmt: skip
     sizes = [spot.n for line in drawn.values() for spot in line.points]
@@ -69,10 +69,10 @@ def _crossing(found: finding.Finding) -> list[Mark]:
 
 def _roofline(frame: Frame, ways: list[picture.ShownWay]) -> Panel:
     """Return the roofline with the largest n of each way as a point."""
-    roofs = {f"roof {kind}": device for kind, device in DEVICES.items()}
+    roofs = {f"roof {kind}": device_kind(kind) for kind in dict.fromkeys(one.device for one in BACKENDS)}
     lines = [Line(name, frame.curves[name].label, device=roofs[name]) for name in roofs if name in frame.curves]
     for way in ways:
         n = max(way.series())
-        words, device = f"{way.label}, n = {n:,}", DEVICES[way.device]
+        words, device = f"{way.label}, n = {n:,}", device_kind(way.device)
         lines.append(Line(f"{way.way} flops", words, "spot", f"{way.way} intensity", n, device=device))
     return Panel(_title(frame, "Roofline"), "operations a byte", "operations a second", "xy", tuple(lines))

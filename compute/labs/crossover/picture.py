@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.devices.backends import BACKENDS
 from compute.lab.frames import Frame
 from compute.measure.statistics import LAUNCH_BOUND, Spread
 from compute.ways.catalogue import workload
@@ -58,7 +59,7 @@ class ShownPoint:
 
 @dataclass(frozen=True)
 class ShownWay:
-    """One way of a sweep. device: "host" or "cuda"."""
+    """One way of a sweep. device: as of its Backend."""
 
     way: str
     label: str
@@ -131,9 +132,9 @@ def settings_of(frame: Frame) -> dict[str, Any]:
 
 
 def roofs_of(frame: Frame) -> dict[str, Roof]:
-    """Return the roofs in a frame by kind of device, "host" or "cuda"."""
+    """Return the roofs in a frame by kind of device, "host", "cuda" …"""
     found = {}
-    for kind in ("host", "cuda"):
+    for kind in dict.fromkeys(one.device for one in BACKENDS):
         if f"roof {kind} bandwidth" in frame.facts:
             bandwidth, flops = (frame.facts[f"roof {kind} {what}"] for what in ("bandwidth", "flops"))
             l2 = frame.facts.get(f"roof {kind} l2", nan)

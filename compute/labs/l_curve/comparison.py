@@ -128,7 +128,7 @@ class CurveRules(ComparisonRules):
 
     def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
         """Return the fastest recorded whole curve of the tutorial's problem, in the live run's dtype."""
-        fitting = [f for f in _recorded(figures) if f.dtype == values["dtype"] and f.backend.startswith("gpu_")]
+        fitting = [f for f in _recorded(figures) if f.dtype == values["dtype"] and f.kind == "gpu"]
         return [min(fitting, key=lambda f: f.step)] if fitting and values["problem"] == "random_sparse" else []
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:

@@ -42,7 +42,7 @@ from compute.measure.timing import Timing
 LEAD = 3  # pictures of a sample of several that are not timed
 COARSE = 16  # pixels between those of the first call, which must not take minutes
 
-EVERY = {"host": ("lesson",), "cuda": ("lesson", "interior")}  # scenes on which slow kernels are timed too
+EVERY = {"cpu": ("lesson",), "gpu": ("lesson", "interior")}  # scenes on which slow kernels are timed too
 MOST_STEPS = 48  # maximum pictures per sample
 CHECKED = "cpu_numba"
 OUTSIDE = 0.15  # of the budget, for the check against plain C++
@@ -224,7 +224,7 @@ class MandelbrotBenchmark(CaseBenchmark):
         kernels = backend.kernels(PACKAGE)
         if case.arithmetic.deep:
             return {case.arithmetic.name: kernel_of(kernels, case.arithmetic)}
-        slow = case.name in EVERY[backend.device]
+        slow = case.name in EVERY[backend.kind]
         found = {name: kernel for name, kernel in kernels_of(backend).items() if slow or name not in REASONS}
         bare = kernels.counts_only
         return found | {COUNTS_ONLY: bare} if bare and case.name == "lesson" else found

@@ -248,7 +248,7 @@ def _here() -> list[Any]:
 
 
 def _recorded(figures: Sequence[Recorded], scene: str) -> list[Recorded]:
-    return [f for f in figures if (f.lab, f.case) == ("mandelbrot", scene) and f.backend.startswith("gpu_")]
+    return [f for f in figures if (f.lab, f.case) == ("mandelbrot", scene) and f.kind == "gpu"]
 
 
 def _place(values: LabValues, shape: tuple[int, int] | None = None) -> Place:

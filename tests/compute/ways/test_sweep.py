@@ -6,6 +6,7 @@ import itertools
 import time
 import weakref
 from dataclasses import dataclass, replace
+from math import nan
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -212,18 +213,19 @@ def test_scratch_memory_is_twice_all_caches(scratch, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "free", "facts", "size"),
+    ("kind", "free", "l2", "size"),
     [
-        ("cpu", 2**31, {}, 2**29),  # a quarter of the free memory
-        ("cpu", 2**20, {}, 2**28),  # the fixed minimum
-        ("gpu", 2**40, {"l2_bytes": 126e6}, 252e6),
-        ("gpu", 2**40, {"l2_bytes": 50e6}, 2**27),
-        ("gpu", 2**40, {}, 2**27),  # the driver does not report the L2
+        ("cpu", 2**31, nan, 2**29),  # a quarter of the free memory
+        ("cpu", 2**20, nan, 2**28),  # the fixed minimum
+        ("gpu", 2**40, 126e6, 252e6),
+        ("gpu", 2**40, 50e6, 2**27),
+        ("gpu", 2**40, nan, 2**27),  # the driver does not report the L2
     ],
 )
-def test_scratch_memory_is_bounded_by_free_memory_and_for_a_gpu_twice_its_l2(monkeypatch, kind, free, facts, size):
+def test_scratch_memory_is_bounded_by_free_memory_and_for_a_gpu_twice_its_l2(monkeypatch, kind, free, l2, size):
     monkeypatch.setattr(runners, "host_caches", lambda: (Cache("L3", 300 * 2**20),))
-    device = SimpleNamespace(kind=kind, index=0, free_bytes=lambda: free, describe=lambda: facts)
+    view = SimpleNamespace(l2_bytes=lambda: l2)
+    device = SimpleNamespace(kind=kind, free_bytes=lambda: free, best_view=lambda: view)
     assert runners.scratch_bytes(device) == size
 
 
