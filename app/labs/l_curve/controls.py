@@ -135,7 +135,7 @@ class GrowthControls:
 
 
 TOLERANCES = {f"1e-{n}": 10.0**-n for n in range(1, 13)}
-BY_HAND = "manual"
+MANUAL = "manual"
 KEEP = "Keep for comparison (N)"
 
 
@@ -147,7 +147,7 @@ class LambdaControls(ValueWidgets):
         self.lab_view = lab_view
         rules = {f"{RULE_NUMBERS[name]}  {rule.title}": name for name, rule in RULES.items()}
         self.rule = pmui.Select(
-            label="λ selection", options={**rules, BY_HAND: ""}, value=session.values["rule"], size="small", **FULL
+            label="λ selection", options={**rules, MANUAL: ""}, value=session.values["rule"], size="small", **FULL
         )
         self.rule.param.watch(lambda event: self._by_rule(event.new), "value")
         self.squared = pmui.Switch(label="Show α = λ²", value=False, **FULL)

@@ -113,7 +113,7 @@ def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
 def shown(lab: LCurve) -> tuple[float, str]:
     """Return (λ, reason) of the displayed solution: `lam` if set, or the rule's λ, or the middle of the range."""
     if lab.lam is not None:
-        return float(lab.lam), "chosen by hand"
+        return float(lab.lam), "manual"
     choice = lab.survey.choices[lab.rule]
     if choice.lam is not None:
         return choice.lam, RULES[lab.rule].title

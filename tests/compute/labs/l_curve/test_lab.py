@@ -92,7 +92,7 @@ def test_a_frame_equals_the_dense_decomposition():
     assert facts["residual_lower"] <= expected["residual"] <= facts["residual_upper"]
     assert facts["solution_lower"] <= expected["solution"] <= facts["solution_upper"]
     assert facts["error_bound"] >= np.linalg.norm(lab.bidiagonal.solve(0.05) - x) / np.linalg.norm(x) - 1e-9
-    assert frame.notes["shown"] == "chosen by hand"
+    assert frame.notes["shown"] == "manual"
 
 
 def test_facts_and_notes_name_every_rule():
