@@ -195,14 +195,9 @@ def library(folder: Path | None = None) -> tuple[list[Recorded], list[str]]:
     return figures, problems
 
 
-def nearest(
-    figures: Iterable[Recorded], lab: str, ny: int, nx: int, dtype: str, device: str = "gpu"
-) -> Recorded | None:
-    """Return the fastest figure of that lab, dtype and kind of device, on the grid nearest in cells; None if none."""
-    fitting = [
-        f for f in figures
-        if (f.lab, f.dtype) == (lab, dtype) and f.backend.startswith(f"{device}_") and not f.cited
-    ]  # fmt: skip
+def nearest(figures: Iterable[Recorded], lab: str, ny: int, nx: int, dtype: str) -> Recorded | None:
+    """Return a GPU's fastest figure of that lab and dtype, on the grid nearest in cells; None if none."""
+    fitting = [f for f in figures if (f.lab, f.dtype, f.kind, f.cited) == (lab, dtype, "gpu", "")]
     if not fitting:
         return None
     distance = {f: abs(math.log(f.ny * f.nx / (ny * nx))) for f in fitting}

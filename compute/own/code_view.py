@@ -234,13 +234,13 @@ class Occupancy:
     by: str
 
 
-def occupancy(resources: Resources, threads: int, architecture: str, dynamic_shared: int = 0) -> Occupancy:
+def occupancy(resources: Resources, threads: int, architecture: str) -> Occupancy:
     """Return the occupancy for blocks of `threads` threads. Raise ValueError for unknown architectures and sizes."""
     limits, warps = named("architecture", architecture, ARCHITECTURES), -(-threads // WARP)
     if not 1 <= threads <= 1024:
         raise ValueError(f"threads must be from 1 to 1024, not {threads}")
     registers = _up(max(1, resources.registers) * WARP, GRANULE_REGISTERS)
-    shared = _up(resources.shared + dynamic_shared + limits.reserved, GRANULE_SHARED)
+    shared = _up(resources.shared + limits.reserved, GRANULE_SHARED)
     allowed = {
         "warps": limits.warps // warps,
         "blocks": limits.blocks,

@@ -54,7 +54,6 @@ class FileFacts:
     sizes: tuple[int, int]
     dtypes: tuple[str, ...]
     ways: tuple[OwnWay, ...]
-    counts_flops: bool
 
     @property
     def reference(self) -> OwnWay:
@@ -122,7 +121,7 @@ def open_file(path: Path, stand_in: bool, memory: int, interpret: bool, report: 
         file = load(path, gpu_stand_in.compile_source)
     _open[:] = [_Open(file, backends)]
     ways = tuple(own.without_call() for own in file.ways.values())
-    return FileFacts(file.sizes, file.dtypes, ways, file.flops is not None)
+    return FileFacts(file.sizes, file.dtypes, ways)
 
 
 def on_stand_ins() -> dict[str, Backend]:

@@ -164,7 +164,7 @@ class KernelTrial:
         self._stand_ins: dict[str, WayProcess] = {}  # by place; reused for the next way unless one failed
         self._interpreter: WayProcess | None = None  # process with Numba's compiler disabled
         self._work: dict[str, dict[int, AskedWork]] = {}  # by dtype and n
-        self._facts = tasks.FileFacts((1, 1), (), (), counts_flops=False)
+        self._facts = tasks.FileFacts((1, 1), (), ())
 
     def run(self) -> None:
         """Check and time all ways. Raise Fault if the file cannot be loaded or its reference fails."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import structs
@@ -39,10 +39,6 @@ class Moment:
 
     scene: Scene
     current: LiveState
-
-    def sized(self, size: tuple[int, int]) -> Moment:
-        """Return a copy for a picture of (height, width) pixels; raise SceneError for too many."""
-        return replace(self, scene=structs.replace(self.scene, size=size))
 
 
 class ExportSource:

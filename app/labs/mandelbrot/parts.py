@@ -66,17 +66,17 @@ def progress(part: float, precision: str) -> tuple[str, str, str]:
     return "picture", f"{100 * part:.0f} %", ""
 
 
-def power_of_two(log2: float, digits: int = 2) -> str:
-    """Format 2^log2 with `digits` digits at any depth: "3.6e-117"; without exponent between 0.01 and 1000."""
+def power_of_two(log2: float) -> str:
+    """Format 2^log2 with two digits at any depth: "3.6e-117"; without exponent between 0.01 and 1000."""
     if not isfinite(log2):
         return "–"
     exponent = floor(log2 * log10(2))
     mantissa = 10 ** (log2 * log10(2) - exponent)
-    if float(f"{mantissa:.{digits - 1}f}") >= 10:
+    if float(f"{mantissa:.1f}") >= 10:
         mantissa, exponent = 1.0, exponent + 1
     if -2 <= exponent <= 2:
-        return f"{mantissa * 10.0**exponent:.{max(0, digits - 1 - exponent)}f}"
-    return f"{mantissa:.{digits - 1}f}e{exponent}"
+        return f"{mantissa * 10.0**exponent:.{max(0, 1 - exponent)}f}"
+    return f"{mantissa:.1f}e{exponent}"
 
 
 def zoom_in(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -11,7 +11,7 @@ from compute.labs.crossover import picture
 from compute.measure.records import BEFORE
 from compute.ways import recorded
 from compute.ways.catalogue import workload
-from compute.ways.finding import Finding, TimeCurve, compare, sides
+from compute.ways.finding import TimeCurve, compare, sides
 from compute.ways.workload import Way, Workload
 
 
@@ -69,14 +69,9 @@ def _absent(way: Way, drawn: Mapping[str, picture.ShownWay]) -> bool:
     return bool(way.missing) or (way.name in drawn and drawn[way.name].status == "missing")
 
 
-def finding_of(frame: Frame, moving: bool = False) -> Finding:
-    """Return the finding from the times in a frame. moving: with the transfers added."""
-    return compare(*sides(measured_curves(workload(frame.notes["workload"]), picture.ways_of(frame), moving)))
-
-
 def with_finding(frame: Frame) -> Frame:
     """Add the finding to the frame's notes: "slow" and "fast", names of ways, and "crossing", the sentence."""
-    found = finding_of(frame)
+    found = compare(*sides(measured_curves(workload(frame.notes["workload"]), picture.ways_of(frame))))
     if not found.n:
         return frame
     ways = {"slow": found.slow.lines[0].way.name, "fast": found.fast.lines[0].way.name}

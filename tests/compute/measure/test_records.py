@@ -129,7 +129,6 @@ def test_nearest_takes_the_closest_grid_then_the_fastest():
     assert nearest(figures, "diffusion", 1800, 1800, "float32").variant == "T-step"
     assert nearest(figures, "diffusion", 300, 300, "float32").ny == 512
     assert nearest(figures, "diffusion", 300, 300, "float64") is None
-    assert nearest(figures, "diffusion", 300, 300, "float32", device="cpu") is None
     assert nearest(figures, "mandelbrot", 300, 300, "float32") is None
     assert all(figure.cited and math.isnan(figure.q1) for figure in CITED)
     assert nearest(CITED, "diffusion", 2000, 2000, "float64") is None  # figures of other authors are never shown
