@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
+from panel.custom import JSComponent
 
 from app.features.export.download import FileDownload
-from app.features.export.drop import DropZone
 from app.features.export.exports import Exports
 from app.features.export.fields import ExportSection
 from app.features.export.film import FilmSection
@@ -33,12 +34,32 @@ RECORDING = "Recording; stop it here (E)"
 TICK = 250  # ms
 
 
+class DropZone(JSComponent):
+    """Invisible component for files dropped on the page: a picture or JSON of Fieldlab restores the state that made it.
+
+    dropped(name, text) is called for each file; text is None for a file that cannot contain a scene.
+    """
+
+    _esm = Path(__file__).with_name("drop.js").read_text(encoding="utf-8")
+
+    def __init__(self, dropped: Callable[[str, str | None], None], **params: Any) -> None:
+        super().__init__(width=0, height=0, margin=0, **params)
+        self._dropped = dropped
+
+    def _handle_msg(self, data: Any) -> None:
+        if not isinstance(data, dict) or not isinstance(data.get("name"), str):
+            return
+        text = data.get("text")
+        if text is None or isinstance(text, str):
+            self._dropped(data["name"], text)
+
+
 class ExportCard(Feature):
     """The card "Export" of one page."""
 
     name, order, key = "export", 50, "e"
     symbol, tip = "ios_share", "Export: link, picture, film, numbers (E)"
-    help = (HelpRow(30, "**E**", "take it along: link, picture, film, recording, numbers"),)
+    help = (HelpRow(30, "**E**", "export: link, picture, film, recording, numbers"),)
 
     def __init__(self, page: FeaturePage) -> None:
         super().__init__(page)
