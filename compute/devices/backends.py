@@ -152,13 +152,14 @@ def _why_missing(backend: Backend, _software: str) -> str | None:
     """Check once per process and setting: installing a package requires a restart anyway."""
     if backend.device == "cuda":  # set before CUDA starts: NVML and nvidia-smi number GPUs by their bus
         os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    absent = [name for name in backend.needs if not _installed(name)]
+    absent = [name for name in backend.needs if not installed(name)]
     if absent:
         return f"the package {' and '.join(absent)} is not installed"
     return backend.device_class.missing()
 
 
-def _installed(name: str) -> bool:
+def installed(name: str) -> bool:
+    """Return whether the package called `name`, which may be dotted, can be imported; does not import it."""
     try:
         return find_spec(name) is not None
     except ModuleNotFoundError:  # the parent package of a dotted name is absent

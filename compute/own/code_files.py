@@ -85,7 +85,7 @@ class CodeFile:
             return "nothing" if self.path.suffix == ".cuh" else "cuda"
         if "numba.cuda" in self.backend.needs:
             return "numba.cuda"
-        if "numba" in self.backend.needs:
+        if self.backend.threaded:
             return "numba"
         return "cuda" if KERNEL in self.text and embedded_cuda(self.text) else "nothing"
 

@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, files
-from importlib.util import find_spec
 from pathlib import Path
 
 from compute.cli.arguments import named
+from compute.devices.backends import installed
 from compute.devices.cuda_source import Binary, Defines, Resources, check_cuda
 from compute.machine import scratch
 
@@ -109,18 +109,11 @@ class CodeView:
 
 def missing() -> str | None:
     """Return the reason why machine code cannot be shown, or None."""
-    absent = [name for name in ("cuda.bindings", "nvidia") if not _there(name)]
+    absent = [name for name in ("cuda.bindings", "nvidia") if not installed(name)]
     if absent or not find_nvdisasm():
         what = "nvdisasm" if not absent else "NVRTC (cuda-bindings, nvidia-cuda-nvrtc)"
         return f"{what} is not installed; {INSTALL}"
     return None
-
-
-def _there(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def find_nvdisasm() -> Path | None:
