@@ -16,12 +16,14 @@ import numpy as np
 import param
 
 from compute.devices.builds import building
+from compute.devices.wgsl import Program, launch
 from compute.engine import Event, FrameReady, LabClosed, LabHandle, SnapshotTaken, Supervisor
 from compute.lab.frames import Frame, Raster
 from compute.lab.lab import Lab
 from compute.lab.status import LabStatus
 from compute.measure.timing import Timing
 
+ENDLESS = Path(__file__).parents[2] / "data" / "endless.wgsl"
 LABS = {"faulty": "tests.compute.engine.faulty:Faulty"}
 BROKEN_DEVICE = "FIELDLAB_TEST_BROKEN_DEVICE"  # names a file: while it exists, all work of every lab crashes
 Some = TypeVar("Some", bound=Event)
@@ -62,6 +64,7 @@ class Faulty(Lab):
         return {
             **super().actions(), "hang": cls.hang, "fail": cls.fail, "spoil": cls.spoil, "poison": cls.poison,
             "illegal_access": cls.illegal_access, "dawdle": cls.dawdle, "plant": cls.plant, "crash": cls.crash,
+            "hang_shader": cls.hang_shader, "lose_gpu": cls.lose_gpu,
         }  # fmt: skip
 
     def hang(self) -> None:
@@ -100,6 +103,17 @@ class Faulty(Lab):
         kernel = cupy.RawKernel('extern "C" __global__ void f(int* p) { p[threadIdx.x] = 1; }', "f")
         kernel((1,), (32,), (np.uint64(64),))
         cupy.cuda.runtime.deviceSynchronize()
+
+    def hang_shader(self) -> None:
+        """Wait for a shader of WebGPU that never ends."""
+        array = self.device.upload(np.zeros(1, np.float32))
+        launch(Program(ENDLESS, exact=0), "endless", (65535, 65535), (array,))
+        self.device.synchronise()
+
+    def lose_gpu(self) -> None:
+        """Use a GPU of WebGPU that this process has lost."""
+        self.device.gpu.device.destroy()
+        self.device.upload(np.zeros(1, np.float32))
 
     def load(self, array: Any) -> None:
         self.u[:] = array
