@@ -47,9 +47,8 @@ class FakeLab:
     marks: list[int] = field(default_factory=list)
     dirty: bool = True
     serial: int = 0
-    updates: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    updates: dict[int, dict[str, Any]] = field(default_factory=dict)  # unapplied, by serial number
     requests: deque[messages.Request] = field(default_factory=deque)
-    questions: list[type[messages.Request]] = field(default_factory=list)
     recording: tuple[Any, ...] | None = None
     recorded: int = 0
     stopping: bool = False
@@ -60,7 +59,7 @@ class FakeLab:
     @property
     def values(self) -> dict[str, Any]:
         merged = dict(self.values_now)
-        for _, update in self.updates:
+        for update in self.updates.values():
             merged |= update
         return merged
 
@@ -70,7 +69,7 @@ class FakeLab:
 
     def update(self, **values: Any) -> int:
         self.serial += 1
-        self.updates.append((self.serial, values))
+        self.updates[self.serial] = values
         self.requests.append(messages.Update(0, self.serial, values))
         return self.serial
 
@@ -133,10 +132,10 @@ class FakeLab:
         elif not self.closed:
             self.requests.append(request)
 
-    def _ask(self, question: messages.AnsweredRequest) -> None:
+    def _ask(self, request: messages.Request) -> None:
+        """Send a request that a broken engine keeps until it is retried."""
         if not self.closed:
-            self.questions.append(type(question))
-            self.requests.append(question)
+            self.requests.append(request)
 
     # -- the worker's side
 
@@ -167,7 +166,6 @@ class FakeLab:
             case messages.Step(n=n):
                 self._advance(n)
             case messages.TakeSnapshot():
-                self.questions.remove(messages.TakeSnapshot)
                 self.on_event(messages.SnapshotTaken({"count": self.count, "marks": tuple(self.marks)}))
             case messages.TakeCheckpoint():
                 self._take_checkpoint()
@@ -210,10 +208,7 @@ class FakeLab:
         self.on_event(messages.FrameReady(Frame({}, facts, TIMING, self.frames)))
 
     def _update(self, serial: int) -> None:
-        update = next((values for number, values in self.updates if number == serial), None)
-        if update is None:
-            return
-        self.updates = [(number, values) for number, values in self.updates if number != serial]
+        update = self.updates.pop(serial)
         if not 0 <= update.get("level", 0) <= 1:
             kept = {name: self.values_now[name] for name in update}
             self.on_event(messages.Refused("level must be at most 1", change=serial, kept=kept))
@@ -222,7 +217,6 @@ class FakeLab:
         self.dirty = True
 
     def _take_checkpoint(self) -> None:
-        self.questions.remove(messages.TakeCheckpoint)
         if self.engine.no_memory:
             self.engine.no_memory = False
             self.on_event(messages.Refused("no memory for a copy", request=messages.TakeCheckpoint))

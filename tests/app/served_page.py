@@ -18,8 +18,8 @@ def run_script(
     return done
 
 
-# The browser's side of a served page: opened(page) returns a function that sends a message and one that waits for a
-# message.
+# The browser's side of a served page. opened(page) returns three functions: send a message, wait for a message, send
+# a request and return (changes of the document until the reply, the reply).
 CLIENT = """
 import asyncio, json
 from bokeh.util.token import generate_jwt_token, generate_session_id
@@ -40,5 +40,21 @@ async def opened(page):
         for text in {"msgid": number, "msgtype": kind}, {}, content:
             await client.write_message(json.dumps(text))
 
-    return send, message
+    async def ask(number, kind, content):
+        await send(number, kind, content)
+        changes = []
+        while True:
+            header, content = await message()
+            if header.get("reqid") == number:
+                return changes, content
+            changes += content.get("events", [])
+
+    return send, message, ask
+
+def changed(model, attr, new):
+    return {"events": [{"kind": "ModelChanged", "model": {"id": model["id"]}, "attr": attr, "new": new}]}
+
+def event(name, values):
+    data = {"type": "event", "name": name, "values": {"type": "map", "entries": values}}
+    return {"events": [{"kind": "MessageSent", "msg_type": "bokeh_event", "msg_data": data}]}
 """

@@ -53,7 +53,7 @@ async def main():
     logging.getLogger().addHandler(Errors(logging.ERROR))
     for each in install:
         each()
-    send, message = await opened(page)
+    send, message, _ = await opened(page)
     data = {"type": "event", "name": "document_ready", "values": {"type": "map", "entries": []}}
     await send("1", "PATCH-DOC", {"events": [{"kind": "MessageSent", "msg_type": "bokeh_event", "msg_data": data}]})
     reading = asyncio.create_task(drain(message))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import socket
-from collections import Counter
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import replace
 from math import nan
 
@@ -21,7 +19,7 @@ from app.load import __main__ as load_command
 from app.load import run, soak
 from app.load.__main__ import main
 from app.load.client import Client, ClientError
-from app.load.server import Server, Use, kinds_of, serving
+from app.load.server import Server, Use, serving
 from compute.measure.conditions import Watch
 from compute.measure.statistics import Spread
 
@@ -48,12 +46,9 @@ def test_tabs_get_frames_and_answers(server, monkeypatch):
     (one, two), opened = asyncio.run(measured())
     assert opened == [1, 2]
     assert (one.tabs, two.tabs) == (1, 2)
-    assert one.slowest > 0
-    assert two.slowest > 0
+    assert min(one.slowest, two.slowest, two.server, two.engines) > 0
     assert 0 < two.answer <= two.answer_p95
     assert two.memory > 2**20
-    assert two.server > 0
-    assert two.engines > 0
     assert two.received > 64 * 64  # bytes/s: at least one picture per second
 
 
@@ -85,14 +80,10 @@ def test_a_soak_goes_through_its_rounds(server, monkeypatch):
         monkeypatch.setattr(soak, name, value)
     monkeypatch.setattr(soak, "_wait_for_sessions", lambda server: asyncio.sleep(0.5))
     random.seed(3)
-    reported = []
-    found = asyncio.run(soak.soak(server, 2, 0.01, lambda rounds: reported.append(len(rounds))))
-    assert reported == [1, 2, 3, 4, 5, 6]
+    found = asyncio.run(soak.soak(server, 2, 0.01, lambda rounds: None))
     assert [held.tabs for held in found] == [2, 2, 0, 2, 2, 0]
     assert [held.opened for held in found] == [2, 3, 3, 5, 6, 6]
-    assert soak.alone(found) == [found[2], found[5]]
-    assert all(held.use.memory > 2**20 for held in found)
-    assert all(held.use.engines_memory > 2**20 for held in found)
+    assert all(min(held.use.memory, held.use.engines_memory) > 2**20 for held in found)
 
 
 def test_a_soak_samples_after_the_server_has_discarded_the_closed_pages(monkeypatch):
@@ -106,27 +97,18 @@ def test_a_soak_samples_after_the_server_has_discarded_the_closed_pages(monkeypa
             self.finish({"pages": {"open": kept.pop(0) if len(kept) > 1 else kept[0]}})
 
     async def waited():
-        with closing_server(Application([("/health", Health)])) as port:
-            fake = Server(f"http://localhost:{port}/app")
+        (listening,) = bind_sockets(0, "127.0.0.1")
+        http = HTTPServer(Application([("/health", Health)]))
+        http.add_sockets([listening])
+        fake = Server(f"http://127.0.0.1:{listening.getsockname()[1]}/app")
+        await soak._wait_for_sessions(fake)
+        assert kept == [5]
+        monkeypatch.setattr(soak, "SESSION_DEADLINE", 0.1)
+        with pytest.raises(ClientError, match="keeps 5 pages"):
             await soak._wait_for_sessions(fake)
-            assert kept == [5]
-            monkeypatch.setattr(soak, "SESSION_DEADLINE", 0.1)
-            with pytest.raises(ClientError, match="keeps 5 pages"):
-                await soak._wait_for_sessions(fake)
+        http.stop()
 
     asyncio.run(waited())
-
-
-@contextmanager
-def closing_server(application):
-    """Serve `application` on the port that is yielded."""
-    sockets = bind_sockets(0, "localhost")
-    server = HTTPServer(application)
-    server.add_sockets(sockets)
-    try:
-        yield sockets[0].getsockname()[1]
-    finally:
-        server.stop()
 
 
 def held(megabytes, descriptors):
@@ -149,31 +131,30 @@ def test_growth_is_that_of_the_last_two_thirds():
     assert {each.verdict for each in still.values()} == {"flat"}
 
 
-@pytest.mark.parametrize(
-    ("memory", "descriptors", "said"),
-    [([100] * 9, [40] * 9, "flat"), ([100 + at for at in range(9)], [40] * 9, "grows"),
-     ([100] * 9, [40 + at for at in range(9)], "grows"), ([100] * 3, [40] * 3, "undecided"),
-     ([100] * 9, [40, 40, 40, 40, 47, 40, 40, 40, 40], "undecided")],
-)  # fmt: skip
-def test_a_soak_is_judged_by_all_that_is_held(memory, descriptors, said):
-    assert soak.verdict(held(memory, descriptors)) == said
+STEPS = [100, 100, 100, 140, 100, 140, 100, 140, 140]  # MB of a process, with the memory that its allocators retain
 
 
 @pytest.mark.parametrize(
-    ("blocks", "malloc", "said"),
-    [([1000] * 9, [50] * 9, "flat"), ([1000 + 9 * at for at in range(9)], [50] * 9, "grows"),
-     ([1000] * 9, [50 + at for at in range(9)], "grows")],
-)  # fmt: skip
-def test_allocated_memory_decides_and_not_the_size_of_the_process(blocks, malloc, said):
-    """The process size varies in steps, with the memory that the allocators retain."""
-    steps = [100, 100, 100, 140, 100, 140, 100, 140, 140]
-    looks = [one for one in held(steps, [40] * 9) if not one.tabs]
-    assert soak.verdict(looks) == "undecided"
-    reported = [replace(one, blocks=b, malloc=m) for one, b, m in zip(looks, blocks, malloc, strict=True)]
-    assert soak.verdict(reported) == said
-    record = soak.record_of(reported, tabs=2)
-    assert [(one["blocks"], one["malloc"]) for one in record["rounds"]] == list(zip(blocks, malloc, strict=True))
-    assert set(record["in_half_an_hour"]) == {"memory", "blocks", "malloc", "descriptors", "engines_memory"}
+    ("memory", "descriptors", "blocks", "malloc", "said"),
+    [
+        ([100] * 9, [40] * 9, None, None, "flat"),
+        ([100 + at for at in range(9)], [40] * 9, None, None, "grows"),
+        ([100] * 9, [40 + at for at in range(9)], None, None, "grows"),
+        ([100] * 3, [40] * 3, None, None, "undecided"),
+        ([100] * 9, [40, 40, 40, 40, 47, 40, 40, 40, 40], None, None, "undecided"),
+        (STEPS, [40] * 9, None, None, "undecided"),
+        # allocated memory decides, and not the size of the process
+        (STEPS, [40] * 9, [1000] * 9, [50] * 9, "flat"),
+        (STEPS, [40] * 9, [1000 + 9 * at for at in range(9)], [50] * 9, "grows"),
+        (STEPS, [40] * 9, [1000] * 9, [50 + at for at in range(9)], "grows"),
+    ],
+)
+def test_a_soak_is_judged_by_all_that_is_held(memory, descriptors, blocks, malloc, said):
+    looks = held(memory, descriptors)
+    if blocks:
+        alone = [one for one in looks if not one.tabs]
+        looks = [replace(one, blocks=b, malloc=m) for one, b, m in zip(alone, blocks, malloc, strict=True)]
+    assert soak.verdict(looks) == said
 
 
 def test_a_soak_is_recorded():
@@ -184,41 +165,21 @@ def test_a_soak_is_recorded():
     assert [each["descriptors"] for each in record["rounds"][::2]] == [40] * 5 + [49]
     assert (record["tabs"], record["verdict"]) == (2, "grows")
     assert record["in_half_an_hour"]["memory"]["slope"] == pytest.approx(300 * 2**20)
-    assert json.loads(json.dumps(soak.record_of(held([100] * 9, [40] * 9), tabs=2)))["verdict"] == "flat"
     first = json.loads(json.dumps(soak.record_of(found[:1], tabs=2), allow_nan=False))
     assert (first["verdict"], first["in_half_an_hour"]["memory"]["high"]) == ("undecided", None)
 
 
-def test_wrong_options_of_a_soak_are_refused(capsys):
-    for arguments, said in ((["--tabs", "0"], "'0'"), (["--minutes", "nan"], "'nan'"), (["--minutes", "-1"], "'-1'")):
-        with pytest.raises(SystemExit):
-            soak.main(arguments)
-        assert said in capsys.readouterr().err
-
-
-def test_descriptors_are_counted_by_kind():
-    """Another socket and another pipe are counted as such."""
-    kinds = kinds_of(os.getpid())
-    if not kinds:
-        pytest.skip("this system does not say which descriptors a process has")
-    ends = os.pipe()
-    with socket.socket():
-        more = Counter(kinds_of(os.getpid())) - Counter(kinds)
-    for end in ends:
-        os.close(end)
-    assert more == {"pipe": 2, "socket": 1}
-
-
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(["--tabs", "0"], "'0'"), (["--tabs", "1,501"], "500"), (["--grid", "0", "--tabs", "1"], "fieldlab: "),
-     (["--url", "http://localhost:9/app", "--tabs", "1"], "fieldlab: ")],
+    ("command", "arguments", "said"),
+    [
+        (soak.main, ["--tabs", "0"], "'0'"), (soak.main, ["--minutes", "nan"], "'nan'"),
+        (soak.main, ["--visits", "0"], "visits"), (soak.main, ["--visits", "100001"], "visits"),
+        (soak.main, ["--visits", "9", "--tabs", "3"], "visits"), (main, ["--tabs", "0"], "'0'"),
+        (main, ["--tabs", "1,501"], "500"), (main, ["--grid", "0", "--tabs", "1"], "fieldlab: "),
+        (main, ["--url", "http://localhost:9/app", "--tabs", "1"], "fieldlab: "),
+    ],
 )  # fmt: skip
-def test_wrong_options_of_a_load_measurement_are_refused(arguments, said, capfd):
-    with pytest.raises(SystemExit) if said.startswith(("'", "5")) else pytest.MonkeyPatch.context():
-        assert main(arguments) == 2
+def test_wrong_options_are_refused(command, arguments, said, capfd):
+    with suppress(SystemExit):
+        assert command(arguments) == 2
     assert said in capfd.readouterr().err
-
-
-def test_a_foreign_server_is_not_measured():
-    assert Server("http://elsewhere/app").use() is None

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from math import nan
 
 import numpy as np
 import psutil
 import pytest
 
-from app.load import soak, visits
-from app.load.client import ClientError, keep_cookies
+from app.load import visits
+from app.load.client import ClientError
 from app.load.server import Server, serving
 from app.load.visits import MemoryReading, judged, noise_image, scene_of, verdict
 from app.server.serve import METRICS
-from compute.export.link import packed, unpacked
-from compute.files.images import essential
+from compute.export.link import packed
+from tests.waiting import until
 
 pytestmark = pytest.mark.extended
 
@@ -69,13 +68,11 @@ def test_too_few_readings_are_undecided_and_missing_ones_are_not_judged():
 
 
 def test_links_and_files_differ_from_visit_to_visit():
-    links = [packed(scene_of(number)) for number in range(1, 60, 3)]
-    assert {unpacked(link).lab for link in links} == {"diffusion", "mandelbrot", "l_curve", "crossover"}
-    own = [link for link in links if unpacked(link).lab != "crossover"]  # the crossover's links have no varying part
-    assert len(set(own)) == len(own)
+    scenes = [scene_of(number) for number in range(1, 60, 3)]
+    assert {scene.lab for scene in scenes} == {"diffusion", "mandelbrot", "l_curve", "crossover"}
+    links = [packed(scene) for scene in scenes if scene.lab != "crossover"]  # whose links have no varying part
+    assert len(set(links)) == len(links)
     assert noise_image(2) != noise_image(4)
-    found = essential(visits.grey_image(7))
-    assert (found.width, found.height) == (visits.SIDE, visits.SIDE)
 
 
 def test_too_many_failed_visits_end_a_soak(monkeypatch):
@@ -88,27 +85,11 @@ def test_too_many_failed_visits_end_a_soak(monkeypatch):
     assert "plain: the page at … is broken" in str(reported.value)
 
 
-def test_numbers_of_visits_are_bounded(capsys):
-    for arguments in (["--visits", "0"], ["--visits", "100001"], ["--visits", "9", "--tabs", "3"]):
-        with pytest.raises(SystemExit):
-            soak.main(arguments)
-        assert "visits" in capsys.readouterr().err
-
-
-def test_a_cookie_that_ends_is_dropped_and_a_damaged_line_is_ignored():
-    cookies: dict[str, str] = {}
-    for line in ('a="x y"; Path=/; HttpOnly', "b=2; SameSite=Strict", "b=; Max-Age=0", "a b c\x00"):
-        keep_cookies(cookies, line)
-    assert cookies == {"a": '"x y"'}
-
-
 def use_and_kill() -> None:
     """Use a server that is killed during the use."""
     with serving() as server:
-        assert server.process is not None
         server.process.kill()
-        while server.process.status() != psutil.STATUS_ZOMBIE:
-            time.sleep(0.01)
+        until(lambda: server.process.status() == psutil.STATUS_ZOMBIE)
         raise ClientError("the page is gone")
 
 

@@ -16,8 +16,6 @@ from app.tab.lab_view import parts_of
 from compute.labs import LABS
 
 AROUND = ("{}", "    {}", "```math\n{}\n```", "```math\n\\text{{{}}}\n```", "```x'><b\n{}\n```")
-NO_SPACE = re.compile(r"\s+")
-
 
 ALLOWED = {
     "math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "mstyle", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup",
@@ -48,23 +46,17 @@ def inside(latex: str) -> str:
         ("a-b", "<mrow><mi>a</mi><mo>−</mo><mi>b</mi></mrow>"),
         (r"\lambda", "<mi>λ</mi>"),
         (r"\nabla^2 u", "<mrow><msup><mo>∇</mo><mn>2</mn></msup><mi>u</mi></mrow>"),
-        ("x_1", "<msub><mi>x</mi><mn>1</mn></msub>"),
         ("x^{n+1}", "<msup><mi>x</mi><mrow><mi>n</mi><mo>+</mo><mn>1</mn></mrow></msup>"),
-        ("x^2_i", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"),
         ("x_i^2", "<msubsup><mi>x</mi><mi>i</mi><mn>2</mn></msubsup>"),
         (r"\frac{a}{b}", "<mfrac><mi>a</mi><mi>b</mi></mfrac>"),
         (r"\sqrt{a}", "<msqrt><mi>a</mi></msqrt>"),
         (r"\sqrt[3]{a}", "<mroot><mi>a</mi><mn>3</mn></mroot>"),
         (r"\min_x", "<munder><mo>min</mo><mi>x</mi></munder>"),
         (r"\sum_i^n", "<munderover><mo>∑</mo><mi>i</mi><mi>n</mi></munderover>"),
-        (r"\ln 2", "<mrow><mo>ln</mo><mn>2</mn></mrow>"),
         (r"\arg a", "<mrow><mo>arg</mo><mi>a</mi></mrow>"),
         (r"t_{\text{a b}}", "<msub><mi>t</mi><mtext>a\xa0b</mtext></msub>"),
         (r"\left| a \right|", NORM.format(STRETCHED, "|")),
-        (r"\left\lVert a \right\rVert", NORM.format(STRETCHED, "‖")),
-        (r"\lVert a \rVert", NORM.format(STRETCHED, "‖")),
         (r"\lVert a \rVert^2", f"<msup>{NORM.format(STRETCHED, '‖')}<mn>2</mn></msup>"),
-        (r"\lvert a \rvert", NORM.format(STRETCHED, "|")),
         ("a < b", "<mrow><mi>a</mi><mo>&lt;</mo><mi>b</mi></mrow>"),
         ("u'", "<msup><mi>u</mi><mi>′</mi></msup>"),
     ],
@@ -90,19 +82,14 @@ def test_rows_are_aligned_at_their_marks(name):
     [
         (r"\href{a}{b}", r"the command \href is not supported"),
         (r"\def\a{\a}\a", r"the command \def is not supported"),
-        (r"\newcommand{\a}{bb}\a", r"the command \newcommand is not supported"),
-        (r"\color{red}x", r"the command \color is not supported"),
-        (r"\unicode{3c}", r"the command \unicode is not supported"),
         (r"\begin{document}", r"the command \begin{document} is not supported"),
         ("a\\", "the command \\ is not supported"),
         (r"\frac{a}", "mfrac needs 2 operands, not 1"),
         ("{a", "{ is not closed"),
         ("a}", "} has no matching {"),
-        ("a_", "MissingSuperScriptOrSubscriptError"),
         ("a_1_2", "DoubleSubscriptsError"),
         (r"\lVert a", r"no valid LaTeX"),
         (r"\left", r"\left is not closed"),
-        (r"\left( a", r"\left is not closed"),
         (r"a \right)", r"\right has no matching \left"),
         ("a & b", "& is supported only in align*"),
         (r"a \\ b", "linebreak='newline' is not supported"),
@@ -136,21 +123,18 @@ def test_a_refused_equation_is_shown_as_latex():
     assert r"\href{javascript:x}{&lt;b&gt;}" in html
 
 
-@pytest.mark.parametrize("text", ["<script>x</script>", "<img src=x onerror=x>", "a <b onclick=x>b</b>", "<style>x"])
+@pytest.mark.parametrize("text", ["<script>x</script>", "a <b onclick=x>b</b>"])
 @pytest.mark.parametrize("around", AROUND)
 def test_hostile_text_is_never_markup(around, text):
     html = article(around.format(text))
     tags = {re.split(r"[ >]", part)[0].strip("/") for part in html.split("<")[1:]}
     assert tags <= {"div", "p", "pre", "code", "math", "mrow", "mi", "mn", "mo", "mtext"}
-    assert unescape(re.sub(r"<[^>]*>|\s", "", html)).replace("−", "-") == NO_SPACE.sub("", text)
+    assert unescape(re.sub(r"<[^>]*>|\s", "", html)).replace("−", "-") == re.sub(r"\s", "", text)
 
 
-def test_addresses_become_links_and_file_names_do_not():
+def test_only_web_addresses_become_links_and_no_picture_is_loaded():
     html = article("See finding.py, gpu_steps.cu and https://panel.holoviz.org.")
     assert re.findall('href="([^"]*)"', html) == ["https://panel.holoviz.org"]
-
-
-def test_pictures_are_not_loaded_and_no_link_runs_a_script():
     html = article("![see](https://elsewhere.example/x.png) [a](javascript:x)")
     assert "<img" not in html
     assert "href='javascript" not in html.replace('"', "'")

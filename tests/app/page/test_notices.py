@@ -22,13 +22,18 @@ def test_a_note_counts_from_when_its_page_is_drawn():
     assert notices.panel.objects == []
 
 
-def test_what_is_told_again_is_shown_once_and_as_the_latest():
+def test_a_repeated_notice_is_shown_once_and_as_the_latest():
     notices = Notices(Document())
     for kind, text in [("error", "b cannot be shown"), ("info", "saved"), ("error", "b cannot be shown")]:
         notices.tell(kind, text)
-    assert [note.title for note in notices.panel.objects] == ["saved", "b cannot be shown"]
     notices.tell("warning", "saved")  # another kind of notice
-    assert [note.severity for note in notices.panel.objects] == ["info", "error", "warning"]
+    shown = [(note.severity, note.title) for note in notices.panel.objects]
+    assert shown == [("info", "saved"), ("error", "b cannot be shown"), ("warning", "saved")]
+    notices.clear()
+    for text in ("24 % done", "74 % done"):
+        notices.tell("info", text, "restoring")
+    notices.tell("success", "Restored", "restoring")  # it replaces the notices about the same process
+    assert [note.title for note in notices.panel.objects] == ["b cannot be shown", "Restored"]
 
 
 def test_a_lab_that_failed_says_how_to_go_on():
@@ -50,14 +55,3 @@ def test_notes_on_a_pause_go_when_it_is_over_and_all_but_errors_with_a_step():
     notices.announce(Paused("again"))
     notices.clear()
     assert [note.title for note in notices.panel.objects] == ["kept"]
-
-
-def test_notes_about_what_goes_on_replace_each_other():
-    notices = Notices(Document())
-    notices.tell("info", "other")
-    notices.tell("info", "24 % done", "restoring")
-    notices.tell("info", "74 % done", "restoring")
-    assert [note.title for note in notices.panel.objects] == ["other", "74 % done"]
-    notices.tell("success", "Restored", "restoring")
-    notices.tell("success", "Restored", "restoring")
-    assert [note.title for note in notices.panel.objects] == ["other", "Restored"]

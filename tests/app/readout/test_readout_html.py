@@ -13,6 +13,7 @@ from app.readout.readout_html import LONGEST, SHORTEST, chart, time_place
 from compute.labs.diffusion.benchmark import CITED, RATE
 from compute.labs.l_curve.comparison import RATE as CURVES
 from compute.measure import report
+from compute.measure import verdict as verdicts
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Cache, Rate
 from compute.measure.rules import Chart, Fact
@@ -52,23 +53,19 @@ def test_a_note_is_shown_as_text():
     assert "needs &lt;b&gt;9&lt;/b&gt; GiB" in html.ways([noted])
 
 
-def test_each_way_has_median_quartiles_count_rates_and_percent():
-    text = html.details([standing("cpu_numpy", 1e-4)], RATE, "float32", html.Roofs({"cpu": 1.6e9}))
-    for part in (
-        "100&nbsp;µs a step",
-        "n&nbsp;9",
-        "9\N{NARROW NO-BREAK SPACE}960&nbsp;steps/s",
-        "50&nbsp;%",
-    ):
+def test_the_details_of_a_way_are_its_median_count_rates_and_share_of_the_roof():
+    way = standing("cpu_numpy", 1e-4)
+    text = html.details([way], RATE, "float32", html.Roofs({"cpu": 1.6e9}))
+    for part in ("100&nbsp;µs a step", "n&nbsp;9", "9\N{NARROW NO-BREAK SPACE}960&nbsp;steps/s", "50&nbsp;%"):
         assert part in text, part
-    assert "%&nbsp;of copy" not in html.details([standing("cpu_numpy", 1e-4)], RATE, "float32", html.Roofs())
-
-
-def test_a_noisy_measurement_says_so():
+    assert "noisy" not in text
+    assert "300" not in text
+    assert "First call: NumPy 300&nbsp;ms" in html.first_calls([way])
     wild = [Timing("cpu_numpy", "", 1, 100, compute=value) for value in (1, 2, 3, 4, 5, 6)]
-    noisy = replace(standing("cpu_numpy", 1.0), measurement=Measurement.of(wild))
-    assert "noisy" in html.details([noisy], RATE, "float32", html.Roofs())
-    assert "noisy" not in html.details([standing("cpu_numpy", 1.0)], RATE, "float32", html.Roofs())
+    text = html.details([replace(way, measurement=Measurement.of(wild))], RATE, "float32", html.Roofs())
+    assert "noisy" in text
+    assert "%&nbsp;of copy" not in text  # without a roof
+    assert html.first_calls([Standing(Variant("cpu_numpy"), None, None)]) == ""
 
 
 def test_recorded_figures_are_hollow_and_dated_and_cited_ones_hatched():
@@ -118,12 +115,6 @@ def test_bytes_are_those_that_one_reading_for_two_products_takes(share, said):
     assert f"{said}&nbsp;% of copy" in re.sub("<[^>]+>", "", text)
 
 
-def test_first_calls_stand_apart():
-    assert "First call: NumPy 300&nbsp;ms" in html.first_calls([standing("cpu_numpy", 1e-4)])
-    assert "300" not in html.details([standing("cpu_numpy", 1e-4)], RATE, "float32", html.Roofs())
-    assert html.first_calls([Standing(Variant("cpu_numpy"), None, None)]) == ""
-
-
 def test_the_stacked_bar_leaves_out_what_was_not_measured():
     frames = [Timing("cpu_numpy", "", 1, 100, launch=0.0, compute=3e-3, levels=1e-3) for _ in range(3)]
     text = html.parts(Measurement.of(frames), "cpu", 30.0)
@@ -142,10 +133,13 @@ def test_times_have_three_figures_and_a_unit(seconds, words):
     assert html.duration(seconds) == words
 
 
-def test_bars_are_logarithmic_and_never_longer_than_their_track():
-    assert html.rate_place(html.LOWEST) == 0
-    assert html.rate_place(html.HIGHEST) == html.rate_place(100 * html.HIGHEST) == 100
-    assert html.rate_place(math.sqrt(html.LOWEST * html.HIGHEST)) == pytest.approx(50)
+@pytest.mark.parametrize(
+    ("place", "low", "high"), [(html.rate_place, html.LOWEST, html.HIGHEST), (time_place, SHORTEST, LONGEST)]
+)
+def test_bars_are_logarithmic_and_never_longer_than_their_track(place, low, high):
+    assert place(low / 10) == place(low) == 0
+    assert place(high) == place(100 * high) == 100
+    assert place(math.sqrt(low * high)) == pytest.approx(50)
 
 
 PICTURES = Rate("Giter/s", "iterations", "picture", "fma", "instructions", lambda _: 4.0)
@@ -178,7 +172,7 @@ def test_facts_are_lines_with_their_unit(value, kind, says):
     assert "aria-label='Some &lt;thing&gt;: all &#x27;about&#x27; it'" in text
 
 
-def test_what_is_not_known_is_left_out():
+def test_unknown_facts_are_left_out():
     lines = [Fact("a", math.nan, "rate"), Fact("b", 1.0, "count")]
     assert ">a<" not in html.facts(lines, PICTURES)
     assert ">b<" in html.facts(lines, PICTURES)
@@ -196,9 +190,8 @@ def race(**changes):
 
 def test_a_chart_has_the_shortest_time_first_and_each_reason():
     text = chart(*race(), "picture")
-    assert [text.index(name) for name in ("Numba-CUDA, fast", "Numba,", "NumPy,", "Python, cited")] == sorted(
-        text.index(name) for name in ("Numba-CUDA, fast", "Numba,", "NumPy,", "Python, cited")
-    )
+    places = [text.index(name) for name in ("Numba-CUDA, fast", "Numba,", "NumPy,", "Python, cited")]
+    assert places == sorted(places)
     assert "A &lt;scene&gt;" in text
     assert "one &lt;step&gt; at a time" in text
     assert "Hollow: recorded on a &lt;GPU&gt;, 2026-01-02. Hatched: cited. a lesson." in text
@@ -219,17 +212,7 @@ def test_a_chart_has_no_bar_for_what_is_wrong_or_not_measured():
     assert "CUDA C" not in chart(what, [right, outsider], "picture")
 
 
-def test_the_chart_s_axis_is_logarithmic_and_nothing_leaves_it():
-    assert time_place(SHORTEST / 10) == time_place(SHORTEST) == 0
-    assert time_place(LONGEST) == time_place(10 * LONGEST) == 100
-    assert time_place(math.sqrt(SHORTEST * LONGEST)) == pytest.approx(50)
-
-
 # -- slower ways, and values above a roof
-
-
-def speed(ratio, width=0.1):
-    return SpeedUp(ratio, ratio * (1 - width), ratio * (1 + width), noisy=False)
 
 
 @pytest.mark.parametrize(
@@ -237,16 +220,13 @@ def speed(ratio, width=0.1):
     [
         (104.0, "<b>104×</b>", "93.6 to 114×"),
         (0.382, "<b class='slower'>2.62×<small> slower</small></b>", "2.38 to 2.91× slower"),
-        (1 / 2.6, "<b class='slower'>2.60×<small> slower</small></b>", ""),
         (0.96, "<b class='words'>About as fast</b>", "1.16× slower to 1.06× faster"),
-        (1.05, "<b class='words'>About as fast</b>", "1.06× slower to 1.16× faster"),
-        (1.0, "<b class='words'>About as fast</b>", ""),
     ],
 )
 def test_a_factor_is_bold_only_where_its_interval_excludes_1(ratio, number, interval):
-    assert html.factor(speed(ratio)) == number
-    if interval:
-        assert html.allowed(speed(ratio)) == interval
+    speed = SpeedUp(ratio, ratio * 0.9, ratio * 1.1, noisy=False)
+    assert html.factor(speed) == number
+    assert html.allowed(speed) == interval
 
 
 @pytest.mark.parametrize(
@@ -263,9 +243,7 @@ def test_a_factor_without_an_interval_is_an_estimate(ratio, number, names):
     assert html.compared(estimate, "A", "B") == names
 
 
-def test_why_a_way_is_slower_is_always_said_as_far_as_the_figures_tell(monkeypatch):
-    from compute.measure import verdict as verdicts
-
+def test_a_slower_way_of_the_cpu_has_the_reason_that_the_figures_support(monkeypatch):
     monkeypatch.setattr(verdicts, "cpu_count", lambda: 16)
     slow = verdict(standing("cpu_numba", 2e-5), standing("cpu_numpy", 1e-5))
     assert why_slower(slow, 1e-5) == "too small for 16 threads: starting them takes 50 % of a step"
@@ -295,7 +273,6 @@ def test_why_a_way_is_slower_is_always_said_as_far_as_the_figures_tell(monkeypat
     [
         (9e-6, 1e-6, "launching takes 90 % of its time: too small for a GPU"),
         (1e-9, 1e-6, f"launching takes less than 1 % of its time, so its kernels are slower; {UNKNOWN}"),
-        (1e-6, 1e-6, f"launching takes only 10 % of its time, so its kernels are slower; {UNKNOWN}"),
         (4e-6, 8e-6, "launching takes only 40 % of its time; what takes the rest is not measured"),
         (4e-6, 5e-6, f"launching takes only 40 % of its time, so its kernels are slower; {UNKNOWN}"),
         (math.nan, 1e-6, "why was not measured, as its launches were not timed"),
@@ -310,11 +287,10 @@ def test_a_gpu_that_is_slower_has_its_launches_said(launch, cpu, says):
 CACHES = {"cpu": (Cache("L2", 2 * 10**6), Cache("L3", 33 * 10**6))}
 
 
-@pytest.mark.parametrize("roof", [1e8, 8e8, 1.7e9, math.nan])
+@pytest.mark.parametrize("roof", [1e8, 1.7e9, math.nan])
 @pytest.mark.parametrize("held", [1e5, 1e7, 1e9, math.nan])
-@pytest.mark.parametrize("caches", [CACHES, {}])
-@pytest.mark.parametrize("rate", [RATE, PICTURES])
-def test_no_more_than_a_hundred_percent_is_shown_without_a_reason_beside_it(roof, held, caches, rate):
+@pytest.mark.parametrize(("caches", "rate"), [(CACHES, RATE), ({}, PICTURES)])
+def test_a_share_above_a_hundred_percent_has_the_reason_beside_it(roof, held, caches, rate):
     text = html.details([standing("cpu_numpy", 1e-4)], rate, "float32", html.Roofs({"cpu": roof}, caches, held))
     shares = re.findall(r"(\d[\d.]*)&nbsp;% of \w+(?: \(([^)]+)\))?", text)
     assert len(shares) == math.isfinite(roof)
@@ -333,5 +309,4 @@ def test_a_fact_above_its_roof_has_the_reason_beside_it():
 
 
 def test_a_bench_says_a_slow_down_as_one():
-    assert report._ratio(speed(0.25)) == "4 slower (3.636 - 4.444)"
-    assert report._ratio(speed(5.0)) == "5 (4.5 - 5.5)"
+    assert report._ratio(SpeedUp(0.25, 0.225, 0.275, noisy=False)) == "4 slower (3.636 - 4.444)"

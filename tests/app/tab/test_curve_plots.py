@@ -8,7 +8,6 @@ from bokeh.document import Document
 from bokeh.models import Legend
 
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
-from app.page.theme import SMALL
 from app.tab.curve_plots import CurvePlot
 
 
@@ -34,13 +33,11 @@ def test_a_legend_stands_above_its_plot_in_one_line_of_text(name):
     """Above the plot it is outside the frame of the axes, where no curve can run."""
     plot = PLOTS[name]
     (legend,) = plot.legend
-    assert [one for one in plot.above if isinstance(one, Legend)] == [legend]
-    assert not [one for one in plot.center if isinstance(one, Legend)]
+    assert legend in plot.above
+    assert not [part for part in plot.center if isinstance(part, Legend)]
     assert legend.visible
-    assert len(legend.items) > 1
     assert legend.orientation == "horizontal"
-    assert (legend.padding, legend.margin, legend.border_line_alpha) == (0, 0, 0)
-    assert legend.label_text_font_size == f"{SMALL}px"
+    assert len(legend.items) > 1
 
 
 def test_a_legend_names_only_the_lines_that_are_drawn():

@@ -6,8 +6,8 @@ import asyncio
 import json
 import math
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,39 +84,41 @@ class Source:
 class Page:
     """A page that is open in a browser, with a frame source "p1"."""
 
-    def __init__(self, connections: int = 1) -> None:
+    def __init__(self) -> None:
         self.document = Document()
-        self.session = SimpleNamespace(connection_count=connections)
+        self.session = SimpleNamespace(connection_count=1)
         context = SimpleNamespace(session=self.session)
         self.document._session_context = lambda: context
         self.source = Source(self.document)
         frame_channel.listen("p1", self.source)
 
 
-@asynccontextmanager
-async def serving() -> AsyncIterator[str]:
-    """Yield the address of the frame channel on its own server."""
-    sockets = bind_sockets(0, "127.0.0.1")
-    server = HTTPServer(Application([(frame_channel.PATH, FrameSocket)]))
-    server.add_sockets(sockets)
-    yield f"ws://127.0.0.1:{sockets[0].getsockname()[1]}{frame_channel.PATH}"
-    server.stop()
-    await server.close_all_connections()
+def served(test: Callable[[str], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Run a test with the address of the frame channel on a server of its own."""
 
-
-def served(test: Callable[[str], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with serving() as address:
-            await asyncio.wait_for(test(address), 60)
+        sockets = bind_sockets(0, "127.0.0.1")
+        server = HTTPServer(Application([(frame_channel.PATH, FrameSocket)]))
+        server.add_sockets(sockets)
+        address = f"ws://127.0.0.1:{sockets[0].getsockname()[1]}{frame_channel.PATH}"
+        await asyncio.wait_for(test(address), 60)
+        server.stop()
+        await server.close_all_connections()
 
-    asyncio.run(run())
+    return lambda: asyncio.run(run())
+
+
+async def connection(address: str, first: str | bytes) -> WebSocketClientConnection:
+    """Return a connection that has sent its first message."""
+    socket = await websocket_connect(address)
+    await socket.write_message(first, binary=isinstance(first, bytes))
+    return socket
 
 
 async def joined(address: str, page: Page) -> WebSocketClientConnection:
     """Return a connection that has joined the page."""
     before = frame_channel._sockets.get(page.document)
-    socket = await websocket_connect(address)
-    await socket.write_message(f"page {frame_channel.key_of(page.document)}")
+    socket = await connection(address, f"page {frame_channel.key_of(page.document)}")
     await until(lambda: frame_channel._sockets.get(page.document) not in (None, before))
     return socket
 
@@ -134,133 +136,91 @@ async def closing(socket: WebSocketClientConnection) -> int | None:
     return socket.close_code
 
 
-def test_a_page_gets_its_frames_and_its_source_hears_what_is_painted():
+@served
+async def test_a_page_receives_its_frames_and_its_source_the_confirmations(address: str) -> None:
     page, other = Page(), Document()
-
-    async def test(address: str) -> None:
-        assert not frame_channel.connected(page.document)
-        frame_channel.send(page.document, b"nobody hears it")
-        socket = await joined(address, page)
-        assert frame_channel.connected(page.document)
-        frame_channel.send(other, b"of another page")
-        frame_channel.send(page.document, b"message")
-        assert await socket.read_message() == b"message"
-        for text in ("frame p1 7 0.012500", "frame p1 8 0", "frame p1 -1 0"):
-            await socket.write_message(text)
-        await until(lambda: len(page.source.heard) == 3)
-        assert page.source.heard == [(7, 0.0125), (8, 0.0), (-1, 0.0)]
-        socket.close()
-        await until(lambda: page.source.losses == 1)
-        assert not frame_channel.connected(page.document)
-
-    served(test)
+    assert not frame_channel.connected(page.document)
+    frame_channel.send(page.document, b"dropped, as nobody is connected")
+    socket = await joined(address, page)
+    assert frame_channel.connected(page.document)
+    frame_channel.send(other, b"of another page")
+    frame_channel.send(page.document, b"message")
+    assert await socket.read_message() == b"message"
+    for text in ("frame p1 7 0.012500", "frame p1 8 0", "frame p1 -1 0"):
+        await socket.write_message(text)
+    await until(lambda: len(page.source.heard) == 3)
+    assert page.source.heard == [(7, 0.0125), (8, 0.0), (-1, 0.0)]
+    socket.close()
+    await until(lambda: page.source.losses == 1)
+    assert not frame_channel.connected(page.document)
 
 
-def test_a_newer_connection_replaces_the_older_one_and_nothing_is_lost():
+@served
+async def test_a_newer_connection_replaces_the_older_one_and_nothing_is_lost(address: str) -> None:
     page = Page()
-
-    async def test(address: str) -> None:
-        older = await joined(address, page)
-        newer = await joined(address, page)
-        assert await closing(older) == REPLACED
-        frame_channel.send(page.document, b"message")
-        assert await newer.read_message() == b"message"
-        assert page.source.losses == 0
-        newer.close()
-
-    served(test)
+    older = await joined(address, page)
+    newer = await joined(address, page)
+    assert await closing(older) == REPLACED
+    frame_channel.send(page.document, b"message")
+    assert await newer.read_message() == b"message"
+    assert page.source.losses == 0
+    newer.close()
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("frame p1 7 0.1", BROKEN), ("", BROKEN), ("page ", BROKEN), ("page x", BROKEN), (b"page", BROKEN),
-        (f"page {'x' * 43}", GONE), (f"page {'x' * 44}", BROKEN), ("page " + "é" * 43, BROKEN),
-    ],
-)  # fmt: skip
-def test_a_connection_without_the_key_of_a_page_is_closed(text, code):
-    async def test(address: str) -> None:
-        socket = await websocket_connect(address)
-        await socket.write_message(text, binary=isinstance(text, bytes))
-        assert await closing(socket) == code
-
-    served(test)
+@served
+async def test_a_connection_without_the_key_of_a_page_is_closed(address: str) -> None:
+    for text in ("frame p1 7 0.1", "", "page ", "page x", b"page", f"page {'x' * 44}", "page " + "é" * 43):
+        assert await closing(await connection(address, text)) == BROKEN, text
+    assert await closing(await connection(address, f"page {'x' * 43}")) == GONE
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_channel, "PATIENCE", 0.05)
+        assert await closing(await websocket_connect(address)) == BROKEN  # it says nothing
 
 
-def test_a_connection_that_names_no_page_is_closed(monkeypatch):
-    monkeypatch.setattr(frame_channel, "PATIENCE", 0.05)
-
-    async def test(address: str) -> None:
-        assert await closing(await websocket_connect(address)) == BROKEN
-
-    served(test)
-
-
-@pytest.mark.parametrize("ends", ["before", "after"])
-def test_a_page_that_no_browser_shows_has_no_frames(ends):
+@served
+async def test_a_page_that_no_browser_shows_has_no_frames(address: str) -> None:
     """For example after a log-out, which closes the page's main connection."""
     page = Page()
+    socket = await joined(address, page)
+    page.session.connection_count = 0
+    frame_channel.send(page.document, b"message")
+    assert await closing(socket) == GONE
+    assert await closing(await connection(address, f"page {frame_channel.key_of(page.document)}")) == GONE
 
-    async def test(address: str) -> None:
-        page.session.connection_count = int(ends == "after")
-        if ends == "before":
-            socket = await websocket_connect(address)
-            await socket.write_message(f"page {frame_channel.key_of(page.document)}")
-        else:
-            socket = await joined(address, page)
-            page.session.connection_count = 0
-            frame_channel.send(page.document, b"message")
-        assert await closing(socket) == GONE
 
-    served(test)
+@served
+async def test_any_other_message_closes_the_connection(address: str) -> None:
+    page = Page()
+    for message in ("page p1", b"frame p1 7 0.1", f"frame p1 7 0.{'1' * 4_000_000}"):
+        socket = await joined(address, page)
+        with suppress(WebSocketClosedError):
+            await socket.write_message(message, binary=isinstance(message, bytes))
+        await closing(socket)
+        assert page.source.heard == []
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "frame ", "frame p1 7", "frame p1 --7 0.1", "frame p1 7 -0.1", "frame p1 7 nan", "frame p1 7 1e9",
+        "", "frame ", "frame p1 7", "frame p1 --7 0.1", "frame p1 7 -0.1", "frame p1 7 nan", "frame p1 7 1e9",
         "frame p1 7.5 1", "frame p1 ٧ 0.1", f"frame p1 {'9' * 16} 1", f"frame {'p' * 65} 1 1", "frame p1 7 0.1\n",
-        "frame p1 7 0.1 x", 'frame p1" 7 0.1', "page p1", b"frame p1 7 0.1",
+        "frame p1 7 0.1 x", 'frame p1" 7 0.1',
     ],
 )  # fmt: skip
-def test_any_other_message_closes_the_connection(text):
+def test_a_malformed_confirmation_is_refused(text):
     page = Page()
-
-    async def test(address: str) -> None:
-        socket = await joined(address, page)
-        await socket.write_message(text, binary=isinstance(text, bytes))
-        assert await closing(socket) == BROKEN
-        assert page.source.heard == []
-
-    served(test)
+    assert not frame_channel.take(page.document, text)
+    assert page.source.heard == []
 
 
-def test_a_long_message_closes_the_connection():
-    page = Page()
-
-    async def test(address: str) -> None:
-        socket = await joined(address, page)
-        with suppress(WebSocketClosedError):
-            await socket.write_message(f"frame p1 7 0.{'1' * 4_000_000}")
-        await closing(socket)
-        assert page.source.heard == []
-
-    served(test)
-
-
-def test_nobody_confirms_the_frames_of_another_page():
+def test_a_confirmation_of_another_page_or_a_closed_lab_has_no_effect():
     page, stranger = Page(), Source(Document())
     frame_channel.listen("p2", stranger)
     assert frame_channel.take(page.document, "frame p2 7 0.1")
-    assert stranger.heard == []
-
-
-def test_a_late_answer_has_no_effect():
-    page = Page()
-    assert frame_channel.take(page.document, "frame p999 7 0.1")  # of a lab that is closed
+    assert frame_channel.take(page.document, "frame p999 7 0.1")
     page.source.document = None  # of a lab in a hidden tab
     assert frame_channel.take(page.document, "frame p1 7 0.1")
-    assert page.source.heard == []
+    assert stranger.heard == page.source.heard == []
 
 
 class Wire:

@@ -51,27 +51,18 @@ def linked(text: str) -> str:
     return "1." + base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
-def nested(depth: int) -> str:
-    return "[" * depth + "]" * depth
-
-
+# Parts of documents that were seen to break a page
 SEEN = {
     "a view that is not finite": '"view": [0, 0, 0, 1e400]',
     "a view of many digits": f'"view": [0, 0, 1, {"9" * 400}]',
     "a whole number of 5000 digits": f'"steps": {"9" * 5000}',
-    "one below zero": f'"steps": -{"9" * 5000}',
     "nan": '"view": [0, 0, 1, NaN]',
-    "infinity": '"look": {"offset": -Infinity}',
-    "deep": f'"made": {nested(MOST_DEPTH + 1)}',
-    "deeper": f'"made": {nested(900)}',
-    "too deep for any reader": f'"made": {nested(2000)}',
+    "deep": f'"made": {"[" * (MOST_DEPTH + 1) + "]" * (MOST_DEPTH + 1)}',
+    "too deep for any reader": f'"made": {"[" * 2000 + "]" * 2000}',
     "half a character": '"missing": "\\ud800"',
-    "half a character in a name": '"made": {"\\udc00": 1}',
     "a view far away": '"view": [0, 0, 1e300, 1e301]',
     "an entry whose name reads as a place": '"a` - at `$.look[7].c": 1',
-    "one inside another": '"look": {"` - at `$.view[9]": 1}',
     "a backend that is a list": '"values": {"backend": ["cpu_numpy"]}',
-    "an edge that is an object": '"values": {"edges": {}}',
 }
 
 
@@ -84,23 +75,21 @@ def test_what_was_seen_to_break_a_page_is_refused(which):
         assert len(str(refused.value)) < 400
 
 
-def test_an_image_of_a_link_is_not_unpacked_by_whoever_looks_at_the_link(monkeypatch):
+def test_reading_a_link_does_not_decode_its_image(monkeypatch):
     """A thousand characters can encode fifty megapixels, so only a separate process decodes images of links."""
-    image = Image.new("RGBA", (7000, 7000))
     held = io.BytesIO()
-    image.save(held, "PNG")
-    data = base64.b64encode(held.getvalue()).decode()
-    load = {"step": 0, "do": "load_image", "with": {"data": data}}
+    Image.new("RGBA", (7000, 7000)).save(held, "PNG")
+    load = {"step": 0, "do": "load_image", "with": {"data": base64.b64encode(held.getvalue()).decode()}}
     scene = Scene("diffusion", {}, history=(load,))
     text = packed(scene)
     assert len(text) < 2000
-    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda _: pytest.fail("an image was unpacked"))
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda _: pytest.fail("an image was decoded"))
     assert unpacked(text) == scene
     with pytest.raises(SceneError, match="only be the first entry"):
         scene_of(scene.plain() | {"history": [{"step": 0, "set": {"r": 0.1}}, load]})
 
 
-def test_a_number_of_as_many_digits_as_allowed_is_looked_at():
+def test_a_number_of_as_many_digits_as_allowed_is_read():
     text = json.dumps({**GOOD[0], "steps": 0, "history": []})
     with pytest.raises(SceneError, match="steps must be from 0"):
         scene_in(text.replace('"steps": 0', f'"steps": {"9" * MOST_DIGITS}'))
@@ -145,18 +134,10 @@ def asked(text: str) -> Scene | None:
     return asked_for(document)
 
 
-class Tab:
-    """A stand-in for a lab's tab, with the attributes that a restore reads before it computes."""
-
-    def __init__(self, scene: Scene) -> None:
-        self.session = SimpleNamespace(lab=scene.kind)
-        self.address = SimpleNamespace(forget=lambda: None)
-
-
 @settings(max_examples=examples(600), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(changed())
 def test_any_document_is_a_scene_or_is_refused_in_words(document):
-    """As a dropped file and as a link; the page accepts a valid scene or refuses it with a message."""
+    """As a dropped file and as a link: each reader, the page's restore, and the check in the process that computes."""
     text = json.dumps(document)
     for read in (scene_in, asked):
         try:
@@ -164,35 +145,22 @@ def test_any_document_is_a_scene_or_is_refused_in_words(document):
         except SceneError as refused:
             str(refused).encode()
             continue
-        restorer = restore.Restorer(Tab(scene), lambda kind, words: words.encode())
+        tab: Any = SimpleNamespace(
+            session=SimpleNamespace(lab=scene.kind), address=SimpleNamespace(forget=lambda: None)
+        )
+        restorer = restore.Restorer(tab, lambda kind, words: words.encode())
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(restore, "Job", lambda *given, **options: SimpleNamespace(start=lambda: None))
-            none_yet = SharedJobs(restore.snapshot_bytes, restore.KEPT)
-            patch.setattr(restore, "STATES", none_yet)  # separate from the jobs of other tests
-            try:
-                restorer.restore(scene)
-            except SceneError as refused:
-                str(refused).encode()
+            patch.setattr(restore, "Job", lambda *args, **options: SimpleNamespace(start=lambda: None))
+            # separate from the jobs of other tests
+            patch.setattr(restore, "STATES", SharedJobs(restore.snapshot_bytes, restore.KEPT))
+            for accept, refusal in ((restorer.restore, SceneError), (Scene.check, ValueError)):
+                try:
+                    accept(scene)
+                except refusal as refused:
+                    str(refused).encode()
 
 
-@settings(
-    max_examples=examples(150), deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)  # fmt: skip
-@given(changed())
-def test_what_is_a_scene_can_be_checked(document):
-    """In the process that would compute it: a ValueError names the error."""
-    try:
-        scene = scene_in(json.dumps(document))
-    except SceneError:
-        return
-    try:
-        scene.check()
-    except ValueError as refused:
-        str(refused).encode()
-
-
-@pytest.mark.parametrize("options", [{"matrix": "x"}, {"matrix": {}}, {"matrix": 1, "rhs": 2}, {"matrix": [[1]]},
+@pytest.mark.parametrize("options", [{"matrix": "x"}, {"matrix": 1, "rhs": 2}, {"matrix": [[1]]},
     {"matrix": [[1]], "rhs": {}}, {"image": "x"}, {"image": [[[1]]]}, {"angles": [[]]}, {"x": 1}])  # fmt: skip
 def test_options_that_are_none_are_refused_in_words(options):
     with pytest.raises(ValueError, match=r"\w"):
@@ -207,10 +175,9 @@ def test_any_text_is_refused_in_words(text):
             read(text)
 
 
-@pytest.mark.parametrize("name", ["lab", "look"])
-def test_a_refusal_is_short_however_long_what_is_refused(name: str) -> None:
-    """Found by a fuzz of files: the page shows the whole text."""
-    document = {**GOOD[0], name: "x" * 100_000 if name == "lab" else {"palette": "x" * 100_000}}
+@pytest.mark.parametrize("part", [{"lab": "x" * 100_000}, {"look": {"palette": "x" * 100_000}}])
+def test_a_refusal_is_short_however_long_the_refused_text_is(part: dict[str, Any]) -> None:
+    """The page shows the whole refusal."""
     with pytest.raises(SceneError, match="must be one of") as refused:
-        scene_in(json.dumps(document))
+        scene_in(json.dumps(GOOD[0] | part))
     assert len(str(refused.value)) < 2000

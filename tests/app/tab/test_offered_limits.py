@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from math import log10
 from typing import Any
@@ -17,40 +16,31 @@ from app.labs.diffusion.view import DiffusionView
 from app.labs.l_curve.problem_controls import ProblemControls
 from app.labs.mandelbrot.control_groups import IterationGroup
 from app.labs.mandelbrot.places import iterations
-from compute.cli import settings
-from compute.cli.settings import PRESETS, Settings
+from compute.cli.settings import PRESETS
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 from tests.direct import DirectSession
 
 
-@pytest.fixture
-def limited(monkeypatch: pytest.MonkeyPatch) -> Callable[[Settings], None]:
-    """Return a function that applies settings to this process."""
-    monkeypatch.setenv(settings.VARIABLE, "")
-    return settings.hand_on
-
-
-def grid_field(**values: Any) -> Any:
-    with closing(Diffusion(backend="cpu_numpy", ny=64, nx=64, **values)) as lab:
+def grid_field() -> Any:
+    with closing(Diffusion(backend="cpu_numpy", ny=64, nx=64)) as lab:
         session: Any = DirectSession(lab)
-        view = DiffusionView(session, (1200, 800))
-        return DiffusionControls(session, view, None).size  # type: ignore[arg-type]
+        return DiffusionControls(session, DiffusionView(session, (1200, 800)), None).size  # type: ignore[arg-type]
 
 
 def test_grids_beyond_the_limit_are_greyed_and_the_reason_stands_below(limited):
-    limited(PRESETS["public"])
+    limited(**structs.asdict(PRESETS["public"]))
     field = grid_field()
     assert [n for n in SIZES.values() if n not in field.disabled_options] == [64, 128, 256, 512, 1024, 2048]
     assert "8,388,608" in field.helper_text
     assert "setting grid" in field.helper_text
-    limited(structs.replace(Settings(), grid=2048**2))
+    limited(grid=2048**2)
     assert 2048 not in grid_field().disabled_options  # exactly the limit
 
 
-def test_without_limits_nothing_is_greyed_and_nothing_said(limited):
-    limited(PRESETS["laptop"])
+def test_without_limits_nothing_is_disabled_and_no_limit_is_shown(limited):
+    limited(**structs.asdict(PRESETS["laptop"]))
     field = grid_field()
     assert (field.disabled_options, field.helper_text) == ([], "")
     group = IterationGroup(DirectSession(Mandelbrot(backend="cpu_numpy", ny=8, nx=8)))  # type: ignore[arg-type]
@@ -60,7 +50,7 @@ def test_without_limits_nothing_is_greyed_and_nothing_said(limited):
 
 
 def test_iterations_end_at_the_limit_and_more_is_refused_where_it_is_typed(limited):
-    limited(structs.replace(Settings(), iterations=20_000))
+    limited(iterations=20_000)
     session: Any = DirectSession(Mandelbrot(backend="cpu_numpy", ny=8, nx=8, max_iterations=100))
     group = IterationGroup(session)
     assert group.slider_most.end == pytest.approx(log10(20_000))
@@ -81,7 +71,7 @@ def test_iterations_end_at_the_limit_and_more_is_refused_where_it_is_typed(limit
 @pytest.mark.parametrize(("problem", "most"), [("shaw", 10_000), ("blur", 100)])
 def test_unknowns_beyond_the_limit_are_refused_beside_their_field(limited, problem, most):
     """For a picture, n is the length of a side."""
-    limited(structs.replace(Settings(), unknowns=10_000))
+    limited(unknowns=10_000)
     session: Any = DirectSession(LCurve(backend="cpu_numpy", problem=problem, n=16))
     field = ProblemControls(session, lambda: None, lambda: None, lambda values: None).fields["n"].panel
     assert "10,000" in field.helper_text
@@ -94,7 +84,7 @@ def test_unknowns_beyond_the_limit_are_refused_beside_their_field(limited, probl
 @pytest.mark.parametrize("name", ["classroom", "public"])
 def test_pictures_are_offered_as_large_as_their_grid_may_be(limited, name):
     """This applies if each pixel is one of the lab's; drawing a field larger costs the lab nothing."""
-    limited(PRESETS[name])
+    limited(**structs.asdict(PRESETS[name]))
     field = heights(1080, Mandelbrot)
     for height in HEIGHTS.values():
         rows, columns = slide(height)
@@ -102,8 +92,5 @@ def test_pictures_are_offered_as_large_as_their_grid_may_be(limited, name):
     assert field.disabled_options == [4320]
     assert "setting grid" in field.helper_text
     assert heights(1080, Diffusion).disabled_options == []
-
-
-def test_the_height_that_is_chosen_at_first_is_one_that_is_allowed(limited):
-    limited(structs.replace(Settings(), grid=2**20))
-    assert heights(1080, Mandelbrot).value == 720
+    limited(grid=2**20)
+    assert heights(1080, Mandelbrot).value == 720  # the selected height is an allowed one

@@ -36,7 +36,7 @@ def frames():
     lab.close()
 
 
-def test_words_are_written_seldom_and_only_for_a_new_frame(frames):
+def test_descriptions_are_rarely_rewritten_and_only_for_a_new_frame(frames):
     session, now = SimpleNamespace(lab=Diffusion, latest=None), [100.0]
     words = PlotWords(session, lambda: now[0])
     words.tick()
@@ -55,7 +55,7 @@ def test_words_are_written_seldom_and_only_for_a_new_frame(frames):
     assert words.panel.object != first
 
 
-def test_a_table_has_headings_and_shows_what_it_is_given_as_text(frames):
+def test_a_table_has_headings_and_shows_its_cells_as_text(frames):
     html = table_html(NumberTable("<b>A</b>", ("x", "<i>"), (("1", "&"),), "some"))
     assert "<th scope='col'>&lt;i&gt;</th>" in html
     assert "<th scope='row'>1</th><td>&amp;</td>" in html

@@ -25,10 +25,6 @@ def contrast(one, others):
     return (np.maximum(first, second) + 0.05) / (np.minimum(first, second) + 0.05)
 
 
-def pictures():
-    return RasterPlots(("field",), {"field": "Inferno"})
-
-
 def lines_of(plot):
     """Return (colour, px) of each stroke of the section line and of the probe, in drawing order."""
     spans = [(one.line_color, one.line_width) for one in plot.figure.center if isinstance(one, Span)]
@@ -46,7 +42,7 @@ def lines_of(plot):
 @pytest.mark.parametrize("name", PALETTES)
 def test_section_line_and_probe_show_on_every_colour_of_every_palette(name, reverse):
     """On each colour the line or its halo has enough contrast; so has the halo with the line, and it is wider."""
-    plots = pictures()
+    plots = RasterPlots(("field",), {"field": name})
     plot = plots.plots["field"]
     plot.colour(name, reverse)
     plots.place("horizontal", 3.0, (2.0, 3.0))
@@ -60,7 +56,7 @@ def test_section_line_and_probe_show_on_every_colour_of_every_palette(name, reve
 
 
 def test_section_line_and_probe_lie_on_their_halos():
-    plots = pictures()
+    plots = RasterPlots(("field",), {"field": "Inferno"})
     plot = plots.plots["field"]
     plots.place("vertical", 7.0, (2.0, 3.0))
     for span in (plot.section, plot.halo):
@@ -88,9 +84,9 @@ def ticks_apart(high, desired):
 
 
 @pytest.mark.parametrize("presenter", [False, True])
-@pytest.mark.parametrize("cells", [64, 128, 256, 512, 1024, 2048, 4096, 8192])
+@pytest.mark.parametrize("cells", [64, 512, 1024, 8192])
 def test_the_labels_of_an_axis_stand_apart_however_small_the_picture_is(cells, presenter):
-    plot = pictures().plots["field"]
+    plot = RasterPlots(("field",), {"field": "Inferno"}).plots["field"]
     for side in range(110, 1000, 10):
         plot.resize(side, side, presenter)
         for axis in (plot.figure.xaxis[0], plot.figure.yaxis[0]):

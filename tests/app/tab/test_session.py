@@ -1,304 +1,234 @@
-"""A tab's reaction to a refusal: it restores the refused values, and no others."""
+"""A tab's reaction to refusals, to moves that fail, and to engines and labs that fail."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import threading
-import time
-from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-from bokeh.document import Document
-from bokeh.server.session import ServerSession
-from tornado.ioloop import IOLoop
 
-from app.tab import engine_faults as faults
-from app.tab import session as module
 from app.tab.engine_faults import host_values
 from app.tab.session import Session
 from app.tab.session_states import FellBack
-from compute.engine import (
-    EngineBroken,
-    EngineRestarted,
-    FrameReady,
-    LabFailed,
-    Refused,
-    SnapshotTaken,
-    Supervisor,
-    process,
-)
+from compute.engine import EngineBroken, EngineRestarted, FrameReady, LabFailed, Refused, Supervisor, process
 from compute.engine.messages import Busy, TakeSnapshot
 from compute.engine.shared_memory import NoSharedMemory
+from compute.lab.frames import Frame
 from compute.labs.diffusion import Diffusion
-from tests.app.tab.test_tab_recording import Tab
-from tests.compute.engine.faulty import running
-
-
-@pytest.fixture(scope="module")
-def engine():
-    yield from running()
-
-
-def live_tab(get, monkeypatch) -> Iterator[Tab]:
-    """Yield a tab that has shown a frame, on engines from `get`; its `restored` lists the values set in widgets."""
-    limiter = SimpleNamespace(engines=SimpleNamespace(get=get))
-    monkeypatch.setattr(module, "session_limiter", lambda: limiter)
-    tab = Tab(level=0.5)
-    tab.restored = []
-    tab.session.value_changes.subscribe(tab.restored.append)
-    tab.session.frames.subscribe(lambda frame: tab.session.gate.acknowledge(frame.number, 0.0))
-    tab.session.ready()
-    tab.until(lambda: tab.session.latest)
-    yield tab
-    tab.session.close()
+from tests.app.tab.pages import FakePage, LivePage
+from tests.fake_engine import TIMING
 
 
 @pytest.fixture
-def tab(engine, monkeypatch) -> Iterator[Tab]:
-    yield from live_tab(lambda name: engine, monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def two() -> Iterator[dict[str, Supervisor]]:
-    lives = {name: running(name) for name in ("host:a", "host:b")}
-    yield {name: next(life) for name, life in lives.items()}
-    for life in lives.values():
-        next(life, None)
+def page(live_page) -> LivePage:
+    """A page that has shown a frame."""
+    page = live_page()
+    page.until(lambda: page.session.latest)
+    return page
 
 
 @pytest.fixture
-def tab_on_two(two, monkeypatch) -> Iterator[Tab]:
-    """Yield a tab with two engines, selected by its value `text`."""
-    yield from live_tab(two.__getitem__, monkeypatch)
+def page_elsewhere(live_page) -> LivePage:
+    """A page that has computed a step on the second engine, which has a checkpoint of it."""
+    page = live_page(text="host:b")
+    page.session.step()
+    page.until(lambda: page.session.shown.handle.last_checkpoint and page.session.latest.facts["step"] == 1)
+    return page
 
 
-def refusals(tab: Tab) -> list[Refused]:
-    return [event for event in tab.heard if isinstance(event, Refused)]
+@pytest.fixture
+def restored(page) -> list[dict[str, Any]]:
+    """The values that the page's widgets are told to show."""
+    restored: list[Any] = []
+    page.session.value_changes.subscribe(restored.append)
+    return restored
 
 
-def shown(tab: Tab) -> float:
+def shown_level(page: LivePage) -> float:
     """Return the level of the latest frame, after all requests are answered."""
-    tab.session.change(cost=tab.session.values["cost"] + 1e-9)
-    tab.until(lambda: tab.session.answered)
-    return tab.session.latest.facts["level"]
+    page.session.change(cost=page.session.values["cost"] + 1e-9)
+    page.until(lambda: page.session.answered)
+    return page.session.latest.facts["level"]
 
 
-def test_a_refused_change_is_put_back(tab):
-    tab.session.change(level=0.75)
-    assert shown(tab) == 0.75
-    tab.session.change(level=9.0)
-    tab.until(lambda: refusals(tab))
-    assert "level" in refusals(tab)[0].text
-    assert tab.restored == [{"level": 0.75}]
-    assert (tab.session.values["level"], shown(tab)) == (0.75, 0.75)
+def test_a_refusal_restores_its_own_values_and_no_later_ones(page, restored):
+    page.session.change(level=9.0, cost=1e-6)
+    page.session.change(level=0.25)
+    page.until_told(Refused)
+    assert restored == [{"cost": 0.0, "level": 0.25}]
+    page.session.act("fail")
+    page.session.set_view((9.0, 0.0, 10.0, 1.0), (8, 8))
+    page.until_told(Refused, 3)
+    assert len(restored) == 1
+    assert (page.session.values["level"], shown_level(page)) == (0.25, 0.25)
 
 
-def test_a_refused_action_or_view_puts_nothing_back(tab):
-    tab.session.change(level=0.75)
-    tab.session.act("fail")
-    tab.until(lambda: refusals(tab))
-    tab.session.set_view((9.0, 0.0, 10.0, 1.0), (8, 8))
-    tab.until(lambda: len(refusals(tab)) == 2)
-    assert (tab.restored, tab.session.values["level"], shown(tab)) == ([], 0.75, 0.75)
+def test_an_earlier_change_is_put_back_after_a_later_one(page, restored):
+    page.session.change(cost=-1.0)
+    page.session.change(level=0.25)
+    assert page.session.values["cost"] == -1.0
+    assert page.session.confirmed["cost"] == 0.0
+    page.until_told(Refused)
+    assert restored == [{"cost": 0.0}]
+    assert (page.session.values["level"], shown_level(page)) == (0.25, 0.25)
 
 
-def test_what_was_changed_since_stays(tab):
-    tab.session.change(level=9.0, cost=1e-6)
-    tab.session.change(level=0.25)
-    tab.until(lambda: refusals(tab))
-    assert tab.restored == [{"cost": 0.0, "level": 0.25}]
-    assert (tab.session.values["level"], shown(tab)) == (0.25, 0.25)
+def test_confirmed_values_are_another_object_once_one_of_them_changes(page):
+    """The live comparison detects changes by identity."""
+    before = page.session.confirmed
+    assert page.session.confirmed is before
+    page.session.change(level=0.25)
+    page.until(lambda: page.session.confirmed["level"] == 0.25)
+    assert page.session.confirmed is not before
 
 
-def test_an_earlier_change_is_put_back_after_a_later_one(tab):
-    tab.session.change(cost=-1.0)
-    tab.session.change(level=0.25)
-    assert tab.session.values["cost"] == -1.0
-    assert tab.session.confirmed["cost"] == 0.0
-    tab.until(lambda: refusals(tab))
-    assert tab.restored == [{"cost": 0.0}]
-    assert (tab.session.values["level"], shown(tab)) == (0.25, 0.25)
-    assert tab.session.confirmed["level"] == 0.25
+NO_RESOURCES = [OSError(errno.EMFILE, "no descriptor is left"), NoSharedMemory("no memory is left")]
 
 
-def test_confirmed_values_are_another_object_once_one_of_them_changes(tab):
-    """The live comparison detects changes by identity: with a single object it kept timing the first values."""
-    before = tab.session.confirmed
-    assert tab.session.confirmed is before
-    tab.session.change(level=0.25)
-    tab.until(lambda: tab.session.confirmed["level"] == 0.25)
-    assert tab.session.confirmed is not before
-
-
-def test_where_another_engine_cannot_open_the_lab_it_stays(tab):
-    tab.session.change(level=0.75)
-    tab.session.change(text="huge")  # which selects another engine
-    tab.until(lambda: refusals(tab))
-    assert "GiB" in refusals(tab)[0].text
-    assert tab.restored == [{"text": "a"}]
-    assert (tab.session.phase, tab.session.values["text"]) == ("paused", "a")
-    assert shown(tab) == 0.75
-
-
-@pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no descriptor is left"), NoSharedMemory("no memory is left")])
-def test_a_move_for_which_no_descriptor_or_memory_is_left_is_taken_back(tab_on_two, two, monkeypatch, error):
-    tab = tab_on_two
+@pytest.mark.parametrize("error", [None, *NO_RESOURCES], ids=["too large", "no descriptor", "no memory"])
+def test_where_another_engine_cannot_open_the_lab_it_stays(page, restored, engines, monkeypatch, error):
+    page.session.change(level=0.75)
     opened = Supervisor.open
 
-    def refuse(engine, *about, **more):
-        if engine is two["host:b"]:
+    def refuse(engine, *args, **options):
+        if error and engine is engines["host:b"]:
             raise error
-        return opened(engine, *about, **more)
+        return opened(engine, *args, **options)
 
     monkeypatch.setattr(Supervisor, "open", refuse)
-    tab.session.change(text="b")
-    tab.until(lambda: refusals(tab))
-    assert f"the lab stays on host:a: {error}" in refusals(tab)[0].text
-    assert tab.restored == [{"text": "a"}]
-    assert (tab.session.phase, tab.session.values["text"]) == ("paused", "a")
-    assert shown(tab) == 0.5
+    page.session.change(text="huge")  # which selects the other engine
+    refusal = page.until_told(Refused).text
+    assert refusal.startswith("the lab stays on host: ")
+    assert (str(error) if error else "GiB") in refusal
+    assert restored == [{"text": ""}]
+    assert (page.session.phase, page.session.values["text"]) == ("paused", "")
+    assert shown_level(page) == 0.75
 
 
-def test_a_step_asked_for_during_a_move_does_not_end_the_run_asked_for_after_it(tab_on_two):
-    tab = tab_on_two
-    tab.session.change(text="b")
-    tab.session.step()
-    tab.session.play(True)
-    assert tab.session.phase == "moving"
-    tab.until(lambda: tab.session.phase == "running")
-    tab.until(lambda: tab.session.latest.facts["step"] > 20)
-
-
-@pytest.mark.parametrize("before", [True, False])
-def test_what_took_long_is_over_once_a_frame_has_come(tab, before):
-    """Even if its text reaches the page after that frame, which needs no lock of the document."""
-    session = tab.session
-    words, frame = Busy("compiling"), replace(session.latest, number=session.gate.newest + 1)
-    events = [words, FrameReady(frame)]
-    for event in events if before else reversed(events):
-        session._receive(session.shown.key, event)
-    if before:
-        session.gate._flush()  # as on the fast path, before the callbacks that wait for the lock
-    while tab.jobs:
-        tab.jobs.popleft()()
-    assert session.busy == ("" if before else "compiling")
-
-
-def snapshot(tab: Tab) -> dict[str, object]:
-    before = len([event for event in tab.heard if isinstance(event, SnapshotTaken)])
-    tab.session.request_snapshot()
-    answers: list[SnapshotTaken] = []
-
-    def answered() -> bool:
-        answers[:] = [event for event in tab.heard if isinstance(event, SnapshotTaken)]
-        return len(answers) > before
-
-    tab.until(answered)
-    return dict(answers[-1].snapshot)
-
-
-def test_a_state_of_another_size_is_restored_on_another_engine(two, tab_on_two):
+def test_a_state_of_another_size_is_restored_on_another_engine(page_elsewhere):
     """As from a link made on a GPU: the state is restored after the move and the new size, never in the old lab."""
-    tab = tab_on_two
-    tab.session.step()
-    tab.until(lambda: tab.session.latest and tab.session.latest.facts["step"] == 1)
-    tab.session.change(text="b", size=64, level=0.25)
-    tab.session.restore({"field": np.full((64, 64), 7.0), "count": 7})
-    assert tab.session.phase == "moving"
-    tab.until(lambda: tab.session.phase == "paused" and tab.session.latest.facts["step"] == 7)
-    assert refusals(tab) == []
-    state = snapshot(tab)
+    session = page_elsewhere.session
+    session.change(text="", size=64, level=0.25)
+    session.restore({"field": np.full((64, 64), 7.0), "count": 7})
+    assert session.phase == "moving"
+    page_elsewhere.until(lambda: session.phase == "paused" and session.latest.facts["step"] == 7)
+    assert page_elsewhere.of(Refused) == []
+    state = page_elsewhere.snapshot()
     assert (state["field"].shape, state["count"]) == ((64, 64), 7)
-    assert (tab.session.values["text"], tab.session.values["size"], tab.session.values["level"]) == ("b", 64, 0.25)
+    assert (session.values["text"], session.values["size"], session.values["level"]) == ("", 64, 0.25)
 
 
-def test_an_engine_that_gives_up_hands_its_last_state_to_the_host(two, tab_on_two, monkeypatch):
-    tab = tab_on_two
-    monkeypatch.setattr(faults, "HOST", "host:b")
-    monkeypatch.setattr(faults, "host_values", lambda lab, values: {"text": "b"})
-    tab.session.step()
-    tab.until(lambda: tab.session.shown.handle.last_checkpoint is not None and tab.session.latest.facts["step"] == 1)
-    tab.session._react(tab.session.shown.key, EngineBroken("it died four times"))
-    assert tab.session.phase == "moving"
-    tab.until(lambda: tab.session.phase == "paused")
-    assert snapshot(tab)["count"] == 1
-    assert (tab.session.values["text"], tab.restored[-1]) == ("b", {"text": "b"})
-    assert [event.reason for event in tab.heard if isinstance(event, FellBack)] == ["it died four times"]
+@pytest.fixture
+def fake_page():
+    """A page on simulated engines of the host and of a GPU; its lab runs on the GPU."""
+    page = FakePage("host", "cuda:0", text="cuda:0")
+    page.rest()
+    yield page
+    page.close()
 
 
-def test_who_has_asked_the_host_s_engine_for_a_state_hears_that_it_has_given_up(two, tab_on_two, monkeypatch):
-    tab = tab_on_two
-    monkeypatch.setattr(faults, "HOST", "host:a")
-    monkeypatch.setattr(tab.session.shown.handle, "snapshot", lambda: None)  # as an engine that does not answer
-    tab.session.request_snapshot()
-    tab.session._react(tab.session.shown.key, EngineBroken("it died four times"))
-    assert tab.session.phase == "broken"
-    assert [(event.request, event.text) for event in refusals(tab)] == [
+@pytest.mark.parametrize("frame_first", [False, True])
+def test_a_long_operation_is_over_once_a_later_frame_is_shown(fake_page, frame_first):
+    """Frames need no lock of the document, so the text may be handled after a frame that arrived after it."""
+    lab = fake_page.lab
+    events = [Busy("compiling"), FrameReady(Frame({}, {"count": 0.0, "level": 0.5}, TIMING, lab.frames + 1))]
+    for event in reversed(events) if frame_first else events:
+        lab.on_event(event)
+    if not frame_first:
+        fake_page.jobs.reverse()
+    fake_page.loop(9)
+    assert fake_page.session.busy == ("compiling" if frame_first else "")
+
+
+def test_a_step_requested_during_a_move_does_not_end_a_run_requested_after_it(fake_page):
+    fake_page.session.change(text="")
+    fake_page.session.step()
+    fake_page.session.play(True)
+    assert fake_page.session.phase == "moving"
+    fake_page.rest()
+    assert fake_page.session.phase == "running"
+    assert fake_page.lab.running
+
+
+def test_an_engine_that_gives_up_hands_its_last_state_to_the_host(fake_page):
+    engine = fake_page.engines.get("cuda:0")
+    fake_page.session.act("paint", mark=1)
+    fake_page.rest()
+    engine.keep()
+    fake_page.session.act("paint", mark=2)
+    fake_page.rest()
+    engine.give_up("it died four times")
+    fake_page.rest()
+    assert (fake_page.lab.engine.name, fake_page.lab.marks) == ("host", [1])
+    assert fake_page.session.phase == "paused"
+    assert fake_page.session.values["text"] == fake_page.widgets["text"] == ""
+    assert [event.reason for event in fake_page.of(FellBack)] == ["it died four times"]
+
+
+def test_a_snapshot_requested_from_the_host_is_refused_when_its_engine_gives_up():
+    page = FakePage("host")
+    page.rest()
+    page.session.request_snapshot()
+    page.engines.get("host").give_up("it died four times")
+    page.rest()
+    page.close()
+    assert [(event.request, event.text) for event in page.of(Refused)] == [
         (TakeSnapshot, "the engine stopped: it died four times")
     ]
 
 
 @pytest.fixture
-def hardly_waiting(engine, monkeypatch):
-    """Shorten the pauses before labs are opened again after a failure, and make the tab's engine the host's."""
-    engine._breaker.reset()
+def short_pauses(engines, monkeypatch):
+    """Shorten the pauses before labs are opened again after a failure."""
+    engines["host"]._breaker.reset()
     monkeypatch.setattr(process, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(process, "MOST_PAUSE", 0.05)
-    monkeypatch.setattr(faults, "HOST", "host:a")
 
 
-@pytest.mark.usefixtures("hardly_waiting")
-def test_a_lab_that_failed_is_opened_again_by_run_at_last_with_the_default_values(tab):
+@pytest.mark.usefixtures("short_pauses")
+def test_a_lab_that_failed_is_opened_again_by_run_at_last_with_the_default_values(page, restored):
     """The present values kill its engine, so the third Run must start without them."""
-    session = tab.session
+    session = page.session
     session.change(level=0.75, trap="crash")
     for failures in (1, 2):
         session.play(True)
-        tab.until(lambda failures=failures: len([e for e in tab.heard if isinstance(e, LabFailed)]) == failures)
-        assert session.phase == "failed"
-        assert not session.playing
+        page.until_told(LabFailed, failures)
+        assert (session.phase, session.playing, session.values["trap"]) == ("failed", False, "crash")
         assert "failed twice while it worked for this lab" in session.detail
         assert "Press Run" in session.detail
-        assert session.values["trap"] == "crash"
         session.act("spoil")
-        assert "the lab is not open" in refusals(tab)[-1].text
+        assert "the lab is not open" in page.of(Refused)[-1].text
     session.play(True)
-    assert tab.restored[-1].items() >= {"level": 0.5, "trap": ""}.items()
-    tab.until(lambda: session.phase == "running" and session.latest.facts["step"] > 3)
+    assert restored[-1].items() >= {"level": 0.5, "trap": ""}.items()
+    page.until(lambda: session.phase == "running" and session.latest.facts["step"] > 3)
     assert (session.values["trap"], session.latest.facts["level"]) == ("", 0.5)
-    assert not [event for event in tab.heard if isinstance(event, EngineBroken)]
+    assert not page.of(EngineBroken)
 
 
-@pytest.mark.usefixtures("hardly_waiting")
-def test_a_lab_that_failed_runs_with_the_value_that_was_changed_since(tab):
-    session = tab.session
+@pytest.mark.usefixtures("short_pauses")
+def test_a_lab_that_failed_runs_with_the_value_that_was_changed_since(page):
+    session = page.session
     session.change(level=0.75, trap="crash")
     session.play(True)
-    tab.until(lambda: session.phase == "failed")
+    page.until(lambda: session.phase == "failed")
     session.change(trap="")
     session.play(True)
-    tab.until(lambda: session.phase == "running" and session.latest.facts["level"] == 0.75)
+    page.until(lambda: session.phase == "running" and session.latest.facts["level"] == 0.75)
 
 
-def test_a_lab_that_failed_on_another_engine_goes_on_on_the_host_from_its_last_state(two, tab_on_two, monkeypatch):
-    """Another crash is not part of the values, so the lab continues there."""
-    tab, session = tab_on_two, tab_on_two.session
-    monkeypatch.setattr(faults, "HOST", "host:b")
-    monkeypatch.setattr(faults, "host_values", lambda lab, values: {"text": "b"})
-    session.step()
-    tab.until(lambda: session.shown.handle.last_checkpoint is not None and session.latest.facts["step"] == 1)
+def test_a_lab_that_failed_on_another_engine_continues_on_the_host_from_its_last_state(page_elsewhere, monkeypatch):
+    page, session = page_elsewhere, page_elsewhere.session
+    monkeypatch.setattr("app.tab.engine_faults.host_values", lambda lab, values: {"text": ""})
     session.act("crash")
-    tab.until(lambda: [event for event in tab.heard if isinstance(event, EngineRestarted)])
+    page.until_told(EngineRestarted)
     session.act("crash")
-    tab.until(lambda: [event for event in tab.heard if isinstance(event, FellBack)])
-    tab.until(lambda: session.phase == "paused" and session.shown.engine == "host:b")
-    assert snapshot(tab)["count"] == 1
-    (told,) = [event.reason for event in tab.heard if isinstance(event, FellBack)]
-    assert "failed twice while it worked for this lab" in told
+    assert "failed twice while it worked for this lab" in page.until_told(FellBack).reason
+    page.until(lambda: session.phase == "paused" and session.shown.engine == "host")
+    assert page.snapshot()["count"] == 1
 
 
 def test_values_that_the_host_takes():
@@ -308,42 +238,20 @@ def test_values_that_the_host_takes():
     assert host_values(Diffusion, {"backend": "gpu_cupy", "variant": ""}) == {"backend": "cpu_numba"}
 
 
-def test_what_an_engine_says_while_the_document_is_let_go_is_not_lost():
-    """Bokeh adds a callback to the list of held events from any thread, and drops that list when it is released."""
-
-    class Held:
-        """A held event; a thread that tries to combine it with a new event blocks."""
-
-        callback_invoker = None
-
-        def combine(self, event):
-            looked.set()
-            assert threading.current_thread() is threading.main_thread() or go_on.wait(60)
-            return False
-
-        def dispatch(self, receiver):
-            """Ignore the event."""
-
-    looked, go_on = threading.Event(), threading.Event()
-
-    def until_it_waits(engine):
-        while engine.is_alive() and not looked.is_set():
-            time.sleep(0.001)
+def test_an_engine_s_callback_is_added_to_the_document_by_the_loop():
+    """Bokeh loses a callback that another thread adds while it releases the document's lock."""
+    threads = []
 
     async def main():
-        document, called = Document(), []
-        session, served = Session(Diffusion, document), ServerSession("id", document, io_loop=IOLoop.current())
-        document.hold("combine")
-        document.callbacks._held_events.append(Held())
-        engine = threading.Thread(target=session.later, args=[lambda: called.append("engine")])
-        engine.start()
-        until_it_waits(engine)  # without running the loop
-        document.unhold()
-        go_on.set()
-        engine.join(60)
-        for _ in range(1000):
-            await asyncio.sleep(0.01 * (not called))
-        served.destroy()
-        return called
+        added = asyncio.Event()
 
-    assert asyncio.run(main()) == ["engine"]
+        def add_next_tick_callback(callback):
+            threads.append(threading.current_thread())
+            added.set()
+
+        session = Session(Diffusion, SimpleNamespace(add_next_tick_callback=add_next_tick_callback))
+        await asyncio.to_thread(session.later, print)
+        await asyncio.wait_for(added.wait(), 60)
+
+    asyncio.run(main())
+    assert threads == [threading.main_thread()]

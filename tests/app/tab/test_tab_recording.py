@@ -2,139 +2,70 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
-from app.tab import engine_faults as faults
-from app.tab import session as module
-from app.tab.session import Session
-from compute.engine import EngineBroken, RecordingProgress, Refused, Supervisor
+from app.tab.tab_recording import MOVING
+from compute.engine import RecordingProgress, Refused
+from compute.engine.messages import STOPPED
 from compute.engine.recording_store import RecordingStore
-from tests.compute.engine.faulty import Faulty, running
-
-
-class Moving(Session):
-    """A session on the engine that the value `text` names."""
-
-    WHERE = ("text",)
-
-    @staticmethod
-    def engine_for(values: Any) -> str:
-        return f"host:{values['text']}"
-
-
-class Tab:
-    """A page with a manual document loop."""
-
-    def __init__(self, **values: Any) -> None:
-        self.jobs: deque[Callable[[], object]] = deque()
-        self.heard: list[Any] = []
-        document: Any = SimpleNamespace(add_next_tick_callback=self.jobs.append)
-        self.session = Moving(Faulty, document, {"backend": "cpu_numpy", "text": "a", **values})
-        self.session.events.subscribe(self.heard.append)
-        self.session.start()
-
-    def until(self, good: Callable[[], object]) -> None:
-        end = time.monotonic() + 120
-        while not good():
-            assert time.monotonic() < end, self.heard[-5:]
-            if self.jobs:
-                self.jobs.popleft()()
-            else:
-                time.sleep(0.002)
-
-    @property
-    def last(self) -> RecordingProgress | None:
-        return next((news for news in self.heard if isinstance(news, RecordingProgress) and news.ended), None)
-
-
-@pytest.fixture(scope="module")
-def engines() -> Iterator[dict[str, Supervisor]]:
-    a, b = running("host:a"), running("host:b")
-    yield {"host:a": next(a), "host:b": next(b)}
-    for one in (a, b):
-        next(one, None)
+from tests.app.tab.pages import FakePage, LivePage
 
 
 @pytest.fixture
-def tab(engines, monkeypatch) -> Iterator[Tab]:
-    room = SimpleNamespace(engines=SimpleNamespace(get=engines.__getitem__))
-    monkeypatch.setattr(module, "session_limiter", lambda: room)
-    tab = Tab(cost=0.002)
-    yield tab
-    tab.session.close()
+def page(live_page) -> LivePage:
+    return live_page(cost=0.002)
 
 
-def test_a_recording_goes_on_where_the_lab_goes(tab, tmp_path):
-    folder = tmp_path / "film"
-    tape = RecordingStore(folder)
-    tab.session.record(str(folder), 7, (8, 8), 400)
-    assert tab.session.recording
-    tab.session.play(True)
-    tab.until(lambda: len(tape.numbers()) > 40)
-    tab.session.change(text="b")
-    tab.until(lambda: tab.session.phase == "running")
-    moved = tab.session.shown.recording._news
-    assert moved.frames < 400  # it was interrupted without a message
-    assert tab.last is None
-    assert tab.session.recording
-    tab.until(lambda: tab.last)
-    assert "the bound of 400 frames" in tab.last.ended
-    assert not tab.session.recording
-    taken = [tape.get(number) for number in range(400)]
-    assert [shot.step for shot in taken] == list(range(0, 2800, 7))
-    assert [shot.frame.facts["value"] for shot in taken] == list(range(0, 2800, 7))
-    assert [shot.values.get("text") for shot in taken if shot.values] == ["b"]
+def ends(page: LivePage) -> list[str]:
+    """Return the reported ends of recordings."""
+    return [news.ended for news in page.of(RecordingProgress) if news.ended]
 
 
-def test_a_recording_is_stopped_also_while_the_lab_moves(tab, tmp_path):
-    tab.session.record(str(tmp_path / "film"), 7, (8, 8), 150)
-    tab.session.play(True)
-    tab.session.change(text="b")
-    tab.session.stop_recording()
-    tab.session.record(str(tmp_path / "other"), 7, (8, 8), 150)
-    tab.until(lambda: sum(isinstance(news, RecordingProgress) and bool(news.ended) for news in tab.heard) == 2)
-    words = {news.ended for news in tab.heard if isinstance(news, RecordingProgress) and news.ended}
-    assert words == {"stopped", "the lab is moving to another engine just now"}
-    tab.until(lambda: tab.session.phase == "running")
-    assert not tab.session.recording
+@pytest.mark.parametrize("level", [0.5, 9.0], ids=["accepted", "refused"])
+def test_a_recording_continues_with_the_lab_after_a_move(page, tmp_path, level):
+    """No frame is missing or doubled, and no end is reported before the last frame."""
+    store, session = RecordingStore(tmp_path / "film"), page.session
+    session.record(str(tmp_path / "film"), 7, (8, 8), 150)
+    session.play(True)
+    page.until(lambda: len(store.numbers()) > 20)
+    session.change(text="host:b", level=level)  # the other engine refuses a level of 9
+    page.until((lambda: page.of(Refused)) if level > 1 else (lambda: session.phase == "running"))
+    assert len(store.numbers()) < 150
+    assert (session.recording, session.playing, ends(page)) == (True, True, [])
+    page.until(lambda: ends(page))
+    assert "the bound of 150 frames" in ends(page)[0]
+    assert not session.recording
+    shots = [store.get(number) for number in range(150)]
+    assert [shot.step for shot in shots] == list(range(0, 1050, 7))
+    assert [shot.frame.facts["value"] for shot in shots] == list(range(0, 1050, 7))
+    moves = [shot.values["text"] for shot in shots if shot.values.get("text")]
+    assert moves == ([] if level > 1 else ["host:b"])
 
 
-def test_where_an_engine_gives_up_the_recording_ends_with_words(tab, tmp_path, monkeypatch):
-    tab.session.record(str(tmp_path / "film"), 7, (8, 8), 10**6)
-    tab.until(lambda: [news for news in tab.heard if isinstance(news, RecordingProgress)])
-    tab.session.shown.handle.stop_recording = lambda: None
-    monkeypatch.setattr(faults, "HOST", "host:a")  # which can be started again by Run
-    tab.session._react(tab.session.shown.key, EngineBroken("the sky fell"))
-    tab.until(lambda: tab.last)
-    assert tab.last.ended == "the engine gave up: the sky fell"
-    assert tab.last.frames == 1
-    assert not tab.session.recording
+def test_a_recording_can_be_stopped_but_not_started_during_a_move(page, tmp_path):
+    page.session.record(str(tmp_path / "film"), 7, (8, 8), 150)
+    page.session.play(True)
+    page.session.change(text="host:b")
+    page.session.stop_recording()
+    page.session.record(str(tmp_path / "other"), 7, (8, 8), 150)
+    page.until(lambda: len(ends(page)) == 2)
+    assert set(ends(page)) == {STOPPED, MOVING}
+    page.until(lambda: page.session.phase == "running")
+    assert not page.session.recording
 
 
-def test_where_the_other_engine_refuses_the_lab_the_recording_goes_on(tab, tmp_path):
-    """As without the request: no frame is missing or doubled, and no end is reported."""
-    tape = RecordingStore(tmp_path / "film")
-    tab.session.record(str(tmp_path / "film"), 7, (8, 8), 150)
-    tab.session.play(True)
-    tab.until(lambda: len(tape.numbers()) > 20)
-    tab.session.change(text="b", level=9.0)  # the other engine refuses the level
-    tab.until(lambda: [event for event in tab.heard if isinstance(event, Refused)])
-    assert len(tape.numbers()) < 150
-    assert tab.session.recording
-    assert (tab.session.playing, tab.session.values["text"], tab.session.values["level"]) == (True, "a", 0.5)
-    tab.until(lambda: tab.last)
-    assert "the bound of 150 frames" in tab.last.ended
-    assert [tape.get(number).step for number in range(150)] == list(range(0, 1050, 7))
+def test_a_recording_ends_with_the_reason_when_the_host_s_engine_gives_up(tmp_path):
+    page = FakePage("host")
+    page.rest()
+    page.session.record(str(tmp_path), 7, (8, 8), 150)
+    page.engines.get("host").give_up("the sky fell")
+    page.rest()
+    page.close()
+    assert [news.ended for news in page.of(RecordingProgress)] == ["the engine gave up: the sky fell"]
+    assert not page.session.recording
 
 
-def test_what_is_refused_is_no_recording(tab, tmp_path):
-    tab.session.record(str(tmp_path / "film"), -7, (8, 8), 10)
-    assert not tab.session.recording
-    assert not Path(tmp_path / "film").exists()
+def test_invalid_arguments_start_no_recording(page, tmp_path):
+    page.session.record(str(tmp_path / "film"), -7, (8, 8), 10)
+    assert not page.session.recording
+    assert not (tmp_path / "film").exists()

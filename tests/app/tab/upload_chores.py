@@ -1,4 +1,4 @@
-"""File readers for tests, run in a child process: quick, slow, failing, or ending their process."""
+"""File readers for test_upload.py, run in a child process, which need not import the page."""
 
 from __future__ import annotations
 
@@ -25,13 +25,7 @@ def measured(data, report):
 
 
 def slow_if_long(data, report):
-    """Like `measured`, but need a minute for a file of more than 100 bytes."""
-    time.sleep(60 if len(data) > 100 else 0)
-    return measured(data, report)
-
-
-def busy_if_long(data, report):
-    """Like `slow_if_long`, but with a busy processor."""
+    """Like `measured`, but compute for a minute for a file of more than 100 bytes."""
     end = time.monotonic() + (60 if len(data) > 100 else 0)
     while time.monotonic() < end:
         sum(range(10_000))

@@ -40,23 +40,12 @@ def models(part):
         yield from models(inner)
 
 async def main():
-    send, message = await opened(page)
-
-    def event(name, values):
-        data = {"type": "event", "name": name, "values": {"type": "map", "entries": values}}
-        return {"events": [{"kind": "MessageSent", "msg_type": "bokeh_event", "msg_data": data}]}
-
+    send, message, ask = await opened(page)
     await message()
-    await send("1", "PULL-DOC-REQ", {})
-    while True:
-        header, reply = await message()
-        if header.get("reqid") == "1":
-            break
+    _, reply = await ask("1", "PULL-DOC-REQ", {})
     found = {part["attributes"].get("class_name"): part for part in models(reply) if "attributes" in part}
     await send("2", "PATCH-DOC", event("document_ready", []))
-    slider = {"id": found["FloatSlider"]["attributes"]["data"]["id"]}
-    slid = {"kind": "ModelChanged", "model": slider, "attr": "value", "new": 5.0}
-    await send("3", "PATCH-DOC", {"events": [slid]})
+    await send("3", "PATCH-DOC", changed(found["FloatSlider"]["attributes"]["data"], "value", 5.0))
     model = ["model", {"id": found["Button"]["id"]}]
     await send("4", "PATCH-DOC", event("dom_event", [model, ["node", "click"], ["data", {"type": "map"}]]))
     while LAST not in [event.get("new") for event in (await message())[1].get("events", ())]:

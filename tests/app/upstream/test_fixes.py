@@ -23,11 +23,11 @@ ABLE = {fix.name for fix in FIXES if fix.is_needed and not fix.probe()}  # with 
 @pytest.fixture
 def fresh():
     """Clear the cached states and script before and after the test."""
-    for cached in (fixes.states, fixes.script):
-        cached.cache_clear()
+    fixes.states.cache_clear()
+    fixes.script.cache_clear()
     yield
-    for cached in (fixes.states, fixes.script):
-        cached.cache_clear()
+    fixes.states.cache_clear()
+    fixes.script.cache_clear()
 
 
 @pytest.mark.parametrize("fix", FIXES, ids=lambda fix: fix.name)
@@ -46,11 +46,7 @@ def test_the_page_of_the_documentation_is_up_to_date():
     assert (FOLDER.parents[1] / "docs" / "upstream.md").read_text(encoding="utf-8") == page()
 
 
-def test_names_are_unique_and_few():
-    assert len(NAMES) == len(FIXES) <= 15
-
-
-@pytest.mark.parametrize(("version", "needed"), [("3.9.2", True), ("3.10.0", False), ("3.11", False), ("4.0", False)])
+@pytest.mark.parametrize(("version", "needed"), [("3.9.2", True), ("3.10.0", False), ("4.0", False)])
 def test_a_fix_of_a_repaired_fault_is_not_needed(monkeypatch, fresh, version, needed):
     monkeypatch.setattr(Fix, "version", property(lambda fix: version))
     fix = replace(FIXES[0], repaired="3.10", replaces=())
@@ -67,7 +63,6 @@ def test_a_fix_of_a_repaired_fault_is_not_needed(monkeypatch, fresh, version, ne
         ("bokeh.no_such_module:name", "is missing"),
         ("bokeh/server/static/js/bokeh.js:Document.apply_json_patch", "has changed"),
         ("bokeh/server/static/js/bokeh.js:Document.no_such_method", "is missing"),
-        ("bokeh/server/static/js/bokeh.js:NoSuchClass.apply_json_patch", "is missing"),
         ("bokeh/server/static/js/no_such_file.js:Document.apply_json_patch", "is missing"),
     ],
 )
@@ -103,23 +98,17 @@ def test_a_setting_switches_fixes_on(monkeypatch, fresh, setting, names):
     assert {fact["name"] for fact in fixes.facts() if fact["state"] == "on"} == names
     for fix in FIXES:
         assert (f"// {fix.name}:" in fixes.script()) == (fix.name in names and fix.script is not None)
-
-
-def test_no_script_ends_the_element_that_it_stands_in(fresh):
-    assert "</" not in fixes.script()
+    assert "</" not in fixes.script()  # which would end its element
 
 
 @pytest.mark.parametrize(
     ("setting", "words"),
     [("pnch", "'pnch'"), ("none,pinch", "'none'"), ("", "''"), ("pinch,-press", "not both")],
 )
-def test_a_setting_that_names_no_fix_is_refused(setting, words):
+def test_a_setting_that_names_no_fix_is_refused_and_no_server_starts_with_it(monkeypatch, setting, words):
     with pytest.raises(ValueError, match="FIELDLAB_FIXES must") as refused:
         chosen(setting)
     assert words in str(refused.value)
-
-
-def test_a_server_with_such_a_setting_does_not_start(monkeypatch):
-    monkeypatch.setenv("FIELDLAB_FIXES", "pnch")
-    with pytest.raises(SystemExit, match="FIELDLAB_FIXES must be all, none or names of fixes, not 'pnch'"):
+    monkeypatch.setenv("FIELDLAB_FIXES", setting)
+    with pytest.raises(SystemExit, match="FIELDLAB_FIXES must"):
         app_hooks.change_panel_and_bokeh()

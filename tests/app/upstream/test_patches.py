@@ -17,30 +17,28 @@ from bokeh.protocol.message import Message
 from bokeh.protocol.messages.patch_doc import patch_doc
 
 from app.upstream.patches import LeanPatch
-from tests.app.served_page import run_script
+from tests.app.served_page import CLIENT, run_script
 
-CHANGES = """
-import asyncio, json, socket
-from bokeh.application import Application
-from bokeh.application.handlers import FunctionHandler
+CHANGES = (
+    CLIENT
+    + """
+import socket
+import panel as pn
 from bokeh.models import Div
-from bokeh.server.server import Server
 from bokeh.server.views.ws import WSHandler
-from bokeh.util.token import generate_jwt_token, generate_session_id
-from tornado.websocket import websocket_connect
 from app.upstream import patches
 
 patches.install()
 handlers = []
-opened = WSHandler.open
+opened_before = WSHandler.open
 
 def noted(handler):
     handlers.append(handler)
-    return opened(handler)
+    return opened_before(handler)
 
 WSHandler.open = noted
 
-def page(document):
+def page():
     first, second = Div(name="first"), Div(name="second")
     def change():
         first.text += "a"
@@ -49,39 +47,29 @@ def page(document):
     def heard(attr, old, new):
         second.text = str(new)
     first.on_change("height", heard)
-    document.add_root(first)
-    document.add_root(second)
-    document.add_periodic_callback(change, 300)
+    for div in (first, second):
+        pn.state.curdoc.add_root(div)
+    pn.state.curdoc.add_periodic_callback(change, 300)
 
 async def main():
-    server = Server({"/": Application(FunctionHandler(page))}, port=0, address="127.0.0.1")
-    server.start()
-    protocols = ["bokeh", generate_jwt_token(generate_session_id())]
-    client = await websocket_connect(f"ws://localhost:{server.port}/ws", subprotocols=protocols)
-    async def message():
-        header = json.loads(await client.read_message())
-        await client.read_message()
-        return header["msgtype"], json.loads(await client.read_message())
-    def send(kind, content):
-        for text in {"msgid": "1", "msgtype": kind}, {}, content:
-            client.write_message(json.dumps(text))
+    send, message, ask = await opened(page)
     await message()
-    send("PULL-DOC-REQ", {})
-    got = [await message() for _ in range(3)]
-    names = {root["id"]: root["attributes"]["name"] for kind, content in got if kind == "PULL-DOC-REPLY"
-             for root in content["doc"]["roots"]}
-    own = {name: {"id": model} for model, name in names.items()}
-    send("PATCH-DOC", {"events": [{"kind": "ModelChanged", "model": own["first"], "attr": "height", "new": 7}]})
-    while got[-1][0] not in ("OK", "ERROR"):
-        got.append(await message())
+    _, reply = await ask("1", "PULL-DOC-REQ", {})
+    names = {root["id"]: root["attributes"].get("name") for root in reply["doc"]["roots"]}
+    (first,) = [model for model, name in names.items() if name == "first"]
+    messages = [await message()]
+    await send("2", "PATCH-DOC", changed({"id": first}, "height", 7))
+    while messages[-1][0].get("reqid") != "2":
+        messages.append(await message())
     patches = [[(names[event["model"]["id"]], event["attr"], event["new"]) for event in content["events"]]
-               for kind, content in got if kind == "PATCH-DOC"]
+               for header, content in messages if header["msgtype"] == "PATCH-DOC"]
     sockets = [handler.ws_connection.stream.socket for handler in handlers]
     delays = [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) for each in sockets]
     print(json.dumps([patches, delays]))
 
 asyncio.run(main())
 """
+)
 
 
 def test_the_changes_of_a_callback_are_one_message_sent_immediately() -> None:
