@@ -250,6 +250,15 @@ class QuietSender:
         return nullcontext()
 
 
+def at_work(engine: Supervisor, count: int = 1, **values: Any) -> list[Client]:
+    """Return running labs that have shown three frames."""
+    clients = [Client(engine, eager=True, **values) for _ in range(count)]
+    for client in clients:
+        client.handle.run()
+        client.wait(FrameReady, 3)
+    return clients
+
+
 def has_extensions(engine: Supervisor) -> bool:
     """Return whether the engine's process has loaded Awkward, one of Numba's extensions."""
     return "libawkward" in Path(f"/proc/{engine.pid}/maps").read_text()

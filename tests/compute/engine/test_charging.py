@@ -36,7 +36,7 @@ from compute.engine.registry import CRASH_WINDOW, LabRegistry
 from compute.engine.shared_memory import FrameRing, duplicate
 from compute.engine.supervisor import WAITING
 from compute.process import child
-from tests.compute.engine.faulty import BROKEN_DEVICE, Client, running
+from tests.compute.engine.faulty import BROKEN_DEVICE, Client, at_work, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.extended
@@ -50,15 +50,6 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Supervisor]:
     monkeypatch.setattr(process, "FIRST_PAUSE", 0.05)
     monkeypatch.setattr(process, "MOST_PAUSE", 0.05)
     yield from running(deadline=60.0)
-
-
-def at_work(engine: Supervisor, count: int = 3) -> list[Client]:
-    """Return running labs that have shown three frames."""
-    clients = [Client(engine, eager=True) for _ in range(count)]
-    for client in clients:
-        client.handle.run()
-        client.wait(FrameReady, 3)
-    return clients
 
 
 def go_on(clients: Sequence[Client], restarts: int) -> None:
@@ -80,7 +71,7 @@ def crash_twice(engine: Supervisor) -> Client:
 
 
 def test_a_lab_that_crashes_the_engine_twice_is_closed_and_the_others_go_on(engine):
-    others = at_work(engine)
+    others = at_work(engine, 3)
     client = Client(engine, eager=True)
     client.handle.run()
     until(lambda: client.handle.last_checkpoint)
@@ -127,7 +118,7 @@ def test_a_lab_that_hangs_the_engine_twice_is_closed_and_the_others_go_on():
 
 
 def test_an_engine_killed_from_outside_is_charged_to_no_lab_unless_memory_ran_out(engine, monkeypatch):
-    others = at_work(engine)
+    others = at_work(engine, 3)
     client = Client(engine)
     client.handle.update(trap="kill")
     client.handle.step(1)
@@ -145,7 +136,7 @@ def test_an_engine_killed_from_outside_is_charged_to_no_lab_unless_memory_ran_ou
 
 
 def test_six_killers_one_after_the_other_do_not_open_the_breaker(engine):
-    others = at_work(engine)
+    others = at_work(engine, 3)
     for _ in range(6):
         crash_twice(engine)
     go_on(others, 12)

@@ -18,7 +18,7 @@ from compute.engine import Busy, EngineBroken, EngineRestarted, FrameReady, LabC
 from compute.engine.messages import OPENING
 from compute.engine.shared_memory import NO_DESCRIPTOR
 from compute.engine.supervisor import SHORT_OF_MEMORY
-from tests.compute.engine.faulty import PATIENCE, Client, running
+from tests.compute.engine.faulty import PATIENCE, at_work, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.extended
@@ -28,13 +28,10 @@ ROOT = Path(__file__).parents[3]
 SERVER = f"""
 import json, os, resource, signal, threading, time
 from compute.engine import EngineBroken, EnginePool, EngineRestarted, FrameReady, LabClosed, Refused
-from tests.compute.engine.faulty import LABS, Client
+from tests.compute.engine.faulty import LABS, Client, at_work
 pool = EnginePool(labs=LABS, spare=None)
 engine = pool.get("host")
-labs = [Client(engine, eager=True) for _ in range(2)]
-for lab in labs:
-    lab.handle.run()
-    lab.wait(FrameReady, 3)
+labs = at_work(engine, 2)
 while not all(lab.handle.last_checkpoint for lab in labs):
     time.sleep(0.01)
 highest = max(int(name) for name in os.listdir("/proc/self/fd"))
@@ -103,9 +100,7 @@ def engine() -> Iterator[Supervisor]:
 
 
 def test_any_other_reason_for_which_no_process_starts_counts(engine, monkeypatch):
-    client = Client(engine, eager=True)  # most probably computing at any moment
-    client.handle.run()
-    client.wait(FrameReady, 3)
+    (client,) = at_work(engine)  # most probably computing at any moment
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", "/no/such/python")
         os.kill(engine.pid, signal.SIGKILL)
@@ -115,10 +110,7 @@ def test_any_other_reason_for_which_no_process_starts_counts(engine, monkeypatch
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="shared memory is a file here")
 def test_a_lab_whose_frames_have_no_memory_after_a_restart_waits_for_it(engine, monkeypatch):
-    client, other = Client(engine, eager=True), Client(engine, eager=True)
-    for lab in (client, other):
-        lab.handle.run()
-        lab.wait(FrameReady, 3)
+    client, other = at_work(engine, 2)
     create, calls = os.memfd_create, count(1)
 
     def scarce(name):

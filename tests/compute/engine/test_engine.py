@@ -31,7 +31,7 @@ from compute.engine import (
     Supervisor,
 )
 from compute.labs.diffusion import Diffusion
-from tests.compute.engine.faulty import LABS, Client, has_extensions, running
+from tests.compute.engine.faulty import LABS, Client, at_work, has_extensions, running
 from tests.waiting import until
 
 
@@ -162,9 +162,7 @@ class TestPausedAndRunning:
 
 def test_what_one_visitor_asks_for_again_and_again_costs_the_others_no_more_than_its_share(engine):
     """A held-down key on a lab whose reset takes long: 60 acts, 3 s in total."""
-    asking, looking = Client(engine, eager=True), Client(engine, eager=True)
-    looking.handle.run()
-    looking.wait(FrameReady, 4)
+    asking, (looking,) = Client(engine, eager=True), at_work(engine)
     before = len(looking.frames)
     for _ in range(60):
         asking.handle.act("dawdle", seconds=0.05)
@@ -294,10 +292,8 @@ class TestMeasuring:
         assert client.snapshot()["count"] == 2
 
     def test_measuring_leaves_live_labs_their_frames(self, engine, client):
-        live = Client(engine, eager=True)
+        (live,) = at_work(engine)
         live.credit(10)  # so that a late permission does not count as a rest of the lab
-        live.handle.run()
-        live.wait(FrameReady, 3)
         before = len(live.frames)
         client.handle.update(cost=0.005)
         client.barrier()

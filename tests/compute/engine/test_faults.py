@@ -32,7 +32,7 @@ from compute.engine import (
     process,
 )
 from tests.browser.serving import slack
-from tests.compute.engine.faulty import Client, running
+from tests.compute.engine.faulty import Client, at_work, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.extended
@@ -137,9 +137,7 @@ def test_a_bad_state_is_never_the_one_to_go_on_from(engine):
 
 
 def test_a_hang_ends_at_the_deadline_and_the_others_go_on(hasty):
-    client, other = Client(hasty), Client(hasty, eager=True)
-    other.handle.run()
-    other.wait(FrameReady, 3)
+    client, (other,) = Client(hasty), at_work(hasty)
     client.handle.act("hang")
     started = time.monotonic()
     assert "no sign of life" in client.wait(EngineRestarted).reason
@@ -229,9 +227,7 @@ def test_a_device_that_comes_back_is_found_without_being_asked_for(engine, monke
     assert (engine.state, engine.restarts) == ("broken", restarts)  # while a client is connected, the client decides
     client.close()
     until(lambda: engine.state == "ready")
-    back = Client(engine, eager=True)
-    back.handle.run()
-    back.wait(FrameReady, 3)
+    (back,) = at_work(engine)
     assert not back.of(EngineBroken)
 
 
@@ -247,10 +243,7 @@ def test_a_device_that_stays_away_is_tried_more_and_more_rarely():
 
 def test_memory_that_somebody_else_takes_pauses_the_lab_that_needs_it_and_nobody_else(engine):
     """Out of memory needs no restart: the engine is not restarted, and the lab can continue later."""
-    client, other = Client(engine, eager=True), Client(engine, eager=True)
-    for lab in (client, other):
-        lab.handle.run()
-        lab.wait(FrameReady, 3)
+    client, other = at_work(engine, 2)
     before = client.frames[-1].facts["step"]
     client.handle.update(trap="no memory")
     assert "out of memory" in client.wait(Paused).reason
