@@ -101,26 +101,18 @@ def test_a_killed_engine_goes_on_from_the_last_good_state(engine):
     assert len(client.of(EngineRestarted)) == engine.restarts == 1
 
 
-def test_values_asked_for_while_the_engine_is_away_are_not_lost(engine):
-    client = Client(engine, eager=True)
-    client.barrier()
-    kill(engine)
-    client.handle.update(level=0.75)
-    client.wait(EngineRestarted)
-    client.wait_frame(lambda frame: frame.facts["level"] == 0.75)
-
-
-def test_no_more_frames_come_than_were_permitted_before_a_death(engine):
+def test_permissions_and_values_of_the_time_without_an_engine_hold_for_the_next(engine):
     client = Client(engine)
     client.credit(2)
     client.handle.run()
     client.wait(FrameReady, 2)
     kill(engine)
+    client.handle.update(level=0.75)
     client.wait(EngineRestarted)
     client.barrier()
     assert len(client.frames) == 2
     client.credit()
-    client.wait(FrameReady, 3)
+    assert client.wait(FrameReady, 3).frame.facts["level"] == 0.75
 
 
 def test_a_bad_state_is_never_the_one_to_go_on_from(engine):
