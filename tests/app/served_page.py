@@ -58,3 +58,38 @@ def event(name, values):
     data = {"type": "event", "name": name, "values": {"type": "map", "entries": values}}
     return {"events": [{"kind": "MessageSent", "msg_type": "bokeh_event", "msg_data": data}]}
 """
+
+
+# For scripts that serve `page` at /app with Panel, and open it as browsers do. No page without a browser is given up.
+VISITS = """
+import asyncio, json, sys, tornado.httpclient, tornado.websocket
+import panel as pn
+from bokeh.util.token import generate_jwt_token, generate_session_id, get_session_id, get_token_payload
+from panel.io.server import get_server
+from tornado.httpclient import HTTPRequest
+from app.load.client import TOKEN
+
+def started(page):
+    server = get_server({"/app": page}, address="127.0.0.1", websocket_origin=["localhost"],
+                        unused_session_lifetime_milliseconds=600_000)
+    server.start()
+    return server
+
+async def get(server, query="", **headers):
+    "Return the answer to a GET, the token in it, and the cookie."
+    request = HTTPRequest(f"http://127.0.0.1:{server.port}/app{query}", headers=headers, request_timeout=240)
+    answer = await tornado.httpclient.AsyncHTTPClient().fetch(request, raise_error=False)
+    token = TOKEN.search(answer.body)
+    return answer, token[1].decode() if token else "", answer.headers.get("Set-Cookie", "").partition(";")[0]
+
+async def connect(server, token="", cookie="", query=""):
+    "Return a WebSocket; without a token, one that no page has."
+    headers = {"Cookie": cookie} if cookie else {}
+    request = HTTPRequest(f"ws://127.0.0.1:{server.port}/app/ws{query}", headers=headers)
+    protocols = ["bokeh", token or generate_jwt_token(generate_session_id())]
+    return await tornado.websocket.websocket_connect(request, subprotocols=protocols)
+
+async def heard(socket):
+    "Return the next message, None at the end of the connection."
+    return await asyncio.wait_for(socket.read_message(), 240)
+"""

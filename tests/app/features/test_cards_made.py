@@ -34,14 +34,6 @@ def card(request):
     tab.close()
 
 
-def test_a_card_is_shown_when_it_is_made(card, turns):
-    card.toggle()
-    assert not card.card.visible
-    turns.pop()()
-    assert card.card.visible
-    assert card.card.objects
-
-
 def test_a_card_that_was_closed_before_it_was_made_stays_closed(card, turns):
     card.toggle()
     card.toggle()
@@ -60,9 +52,12 @@ def test_a_card_that_was_opened_twice_before_it_was_made_is_made_once(card, turn
     assert card.card.objects == made
 
 
-def test_a_card_that_was_made_is_shown_at_once(card, turns):
+def test_a_card_is_shown_when_it_is_made_and_at_once_from_then_on(card, turns):
     card.toggle()
+    assert not card.card.visible
     turns.pop()()
+    assert card.card.visible
+    assert card.card.objects
     card.toggle()
     assert not card.card.visible
     card.toggle()

@@ -11,7 +11,7 @@ from app.server import admission
 from app.server.admission import BUSY_AGAIN, FULL_AGAIN, MAX_PENDING, PATIENCE, Admission, NotAdmitted, SessionLimiter
 from app.server.page_ids import GONE
 from compute import BACKENDS
-from tests.app.served_page import run_script
+from tests.app.served_page import VISITS, run_script
 
 HALF = MAX_PENDING // 2
 
@@ -102,28 +102,15 @@ def test_pending_pages_count_towards_the_limit():
 
 
 FLOOD = """
-import asyncio, json, tornado.httpclient, tornado.websocket
-from bokeh.util.token import generate_jwt_token, generate_session_id
-from panel.io.server import get_server
 from app.server import access, admission
 access.install(); admission.install(); admission.install()
 built = []
 
 async def main():
-    page = lambda: built.append(1) or "page"
-    server = get_server({"/app": page}, address="127.0.0.1", websocket_origin=["localhost"],
-                        unused_session_lifetime_milliseconds=600_000)  # no page is given up while this lasts
-    server.start()
-    client = tornado.httpclient.AsyncHTTPClient()
-    found = []
-    for number in range(200):
-        address = f"http://127.0.0.1:{server.port}/app?{number % 2}"
-        found.append(await client.fetch(address, raise_error=False, request_timeout=240))
+    server = started(lambda: built.append(1) or "page")
+    found = [(await get(server, f"?{number % 2}"))[0] for number in range(200)]
     for _ in range(20):
-        protocols = ["bokeh", generate_jwt_token(generate_session_id())]
-        address = f"ws://127.0.0.1:{server.port}/app/ws"
-        socket = await tornado.websocket.websocket_connect(address, subprotocols=protocols)
-        assert await asyncio.wait_for(socket.read_message(), 240) is None  # closed
+        assert await heard(await connect(server)) is None  # closed
     last = found[-2]
     print(json.dumps({"built": len(built), "codes": [one.code for one in found], "page": last.body.decode(),
                       "headers": dict(last.headers)}))
@@ -134,40 +121,20 @@ asyncio.run(main())
 
 def test_a_flood_of_requests_builds_few_pages():
     """A flood of GETs, and of WebSockets without a preceding GET."""
-    done = run_script(FLOOD)
-    result = json.loads(done.stdout)
+    result = json.loads(run_script(VISITS + FLOOD).stdout)
     assert result["built"] == HALF
     assert result["codes"].count(200) == HALF
     assert result["codes"].count(503) == 200 - HALF
-    assert "This page retries" in result["page"]
     assert len(result["page"]) < 1000
     assert "Refresh" in result["headers"]
     assert result["headers"]["X-Content-Type-Options"] == "nosniff"
 
 
-# For scripts that define `page`: the start of a main function that serves it, and helpers that request pages.
-SERVED = """async def main():
-    server = get_server({"/app": page}, address="127.0.0.1", websocket_origin=["localhost"],
-                        unused_session_lifetime_milliseconds=600_000)  # no page is given up while this lasts
-    server.start()
-    address, client = f"127.0.0.1:{server.port}/app", tornado.httpclient.AsyncHTTPClient()
-
-    async def opened():
-        answer = await client.fetch(f"http://{address}", raise_error=False, request_timeout=240)
-"""
-RETURNED = (
-    """
-import asyncio, json, time, tornado.httpclient, tornado.websocket
-import panel as pn
-from bokeh.util.token import get_token_payload
-from panel.io.server import get_server
-from app.server import access, admission
-from app.load.client import TOKEN
-from app.server import page_ids
-from tornado.httpclient import HTTPRequest
+RETURNED = """
+import time
+from app.server import access, admission, page_ids
 access.install(); admission.install(); page_ids.install()
 limiter = admission.session_limiter()
-cookies = {}  # of each page, by its token
 
 def page():
     made = object()
@@ -175,45 +142,40 @@ def page():
     pn.state.on_session_destroyed(lambda _context: limiter.remove(made))
     return "page"
 
-"""
-    + SERVED
-    + """        token = TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
-        cookies[token] = answer.headers.get("Set-Cookie", "").partition(";")[0]
-        return answer, token
+async def main():
+    server = started(page)
 
-    async def connected(token):
-        request = HTTPRequest(f"ws://{address}/ws", headers={"Cookie": cookies[token]})
-        socket = await tornado.websocket.websocket_connect(request, subprotocols=["bokeh", token])
-        said = await asyncio.wait_for(socket.read_message(), 240)
+    async def joined(answer, token, cookie):
+        socket = await connect(server, token, cookie)
+        said = await heard(socket)
         return socket, said and json.loads(said)["msgtype"], socket.close_code
 
-    tokens = [(await opened())[1] for _ in range(3)]
-    sockets = [(await connected(token))[0] for token in tokens]
-    refused = await opened()
+    pages = [await get(server) for _ in range(3)]
+    sockets = [(await joined(*page))[0] for page in pages]
+    refused, *_ = await get(server)
     for socket in sockets[2], sockets[0]:  # the last page's browser leaves, then the first one's
         socket.close()
         while sum(one.connection_count for one in server.get_sessions("/app")) > len(sockets) - 1:
             await asyncio.sleep(0.01)
         sockets.remove(socket)
         await asyncio.sleep(0.05)
-    newcomer = await opened()
-    sockets.append((await connected(newcomer[1]))[0])
-    kept, gone = [await connected(tokens[number]) for number in (0, 2)]
-    last = await opened()
+    newcomer = await get(server)
+    sockets.append((await joined(*newcomer))[0])
+    kept, gone = [await joined(*pages[number]) for number in (0, 2)]
+    last, *_ = await get(server)
     print(json.dumps({
-        "lasts": get_token_payload(tokens[0])["session_expiry"] - time.time(), "refused": refused[0].code,
-        "page": refused[0].body.decode(), "headers": dict(refused[0].headers), "newcomer": newcomer[0].code,
-        "kept": kept[1:], "gone": gone[1:], "last": last[0].code, "pages": len(limiter.pages)}))
+        "lasts": get_token_payload(pages[0][1])["session_expiry"] - time.time(), "refused": refused.code,
+        "page": refused.body.decode(), "headers": dict(refused.headers), "newcomer": newcomer[0].code,
+        "kept": kept[1:], "gone": gone[1:], "last": last.code, "pages": len(limiter.pages)}))
 
 asyncio.run(main())
 """
-)
 
 
 @pytest.fixture(scope="module")
 def returned():
     """Return the results of four browsers on a server for three: the third left, then the first; both returned."""
-    done = run_script(RETURNED, environment={"FIELDLAB_MAX_SESSIONS": "3"})
+    done = run_script(VISITS + RETURNED, environment={"FIELDLAB_MAX_SESSIONS": "3"})
     return json.loads(done.stdout)
 
 
@@ -231,22 +193,14 @@ def test_a_new_visitor_gets_the_seat_that_was_left_first(returned):
 
 
 def test_a_returning_browser_rejoins_its_page_or_learns_that_it_was_closed(returned):
+    """Every attempt after five minutes was refused although the page still existed."""
     assert returned["kept"] == ["ACK", None]
     assert returned["gone"] == [None, GONE]
+    assert returned["lasts"] > 12 * 3600  # a lecture
 
 
-def test_a_page_can_be_rejoined_after_a_lecture(returned):
-    """Every attempt after five minutes was refused although the page still existed."""
-    assert returned["lasts"] > 12 * 3600
-
-
-IDLE = (
-    """
-import asyncio, json, tornado.httpclient, tornado.websocket
-import panel as pn
-from panel.io.server import get_server
+IDLE = """
 from app.server import access, admission
-from app.load.client import TOKEN
 access.install(); admission.install()
 limiter, drawn, built, ended = admission.session_limiter(), ["first"], [], []
 
@@ -257,51 +211,39 @@ def page():
     pn.state.on_session_destroyed(lambda _context: ended.append(1))
     return "page"
 
-"""
-    + SERVED
-    + """        return answer.code, TOKEN.search(answer.body)[1].decode() if answer.code == 200 else ""
-
-    sockets = []
+async def main():
+    server, sockets = started(page), []
     for _ in range(1 + admission.MAX_PENDING // 2):
-        protocols = ["bokeh", (await opened())[1]]
-        sockets.append(await tornado.websocket.websocket_connect(f"ws://{address}/ws", subprotocols=protocols))
+        sockets.append(await connect(server, (await get(server))[1]))
         for _ in "head", "metadata", "content":
-            assert await asyncio.wait_for(sockets[-1].read_message(), 240)
+            assert await heard(sockets[-1])
     sockets.pop(0).close()  # the browser of the page that is ready leaves
     while sum(one.connection_count for one in server.get_sessions("/app")) > len(sockets):
         await asyncio.sleep(0.01)
-    early, spared = (await opened())[0], not ended
+    early, spared = (await get(server))[0].code, not ended
     admission.PATIENCE = -1.0  # as if it had passed
-    late = (await opened())[0]
-    said = [await asyncio.wait_for(socket.read_message(), 240) for socket in sockets]
+    late = (await get(server))[0].code
+    said = [await heard(socket) for socket in sockets]
     print(json.dumps({"early": early, "late": late, "spared": spared, "said": said,
                       "codes": [one.close_code for one in sockets],
                       "built": len(built), "ended": len(ended), "left": len(list(server.get_sessions("/app")))}))
 
 asyncio.run(main())
 """
-)
 
 
-@pytest.fixture(scope="module")
-def idle():
-    """Return what newcomers get from a server with one free seat; idle connections of one address use all others."""
-    done = run_script(IDLE, environment={"FIELDLAB_MAX_SESSIONS": str(HALF + 1)})
+def test_idle_connections_lose_their_seats_after_a_while():
+    """A server with one free seat; idle connections of one address use all others, and could lock out newcomers.
+
+    No page is closed for a visitor that does not get its seat.
+    """
+    done = run_script(VISITS + IDLE, environment={"FIELDLAB_MAX_SESSIONS": str(HALF + 1)})
     assert "Traceback" not in done.stderr
-    return json.loads(done.stdout)
-
-
-def test_idle_connections_lose_their_seats_after_a_while(idle):
-    """Their sessions were kept while their connections lasted: two addresses could lock out all newcomers."""
-    assert (idle["early"], idle["late"]) == (503, 200)
+    idle = json.loads(done.stdout)
+    assert (idle["early"], idle["spared"], idle["late"]) == (503, True, 200)
     assert idle["said"] == [None] * HALF
     assert idle["codes"] == [GONE] * HALF
     assert (idle["built"], idle["ended"], idle["left"]) == (HALF + 2, HALF, 2)  # pages that are ready are kept
-
-
-def test_no_page_is_closed_for_a_visitor_that_is_refused_anyway(idle):
-    """A visitor used to lose the page during a short absence to a newcomer that did not get its seat."""
-    assert idle["spared"]
 
 
 @pytest.mark.parametrize(("device", "engines"), [("host", ["host"]), ("cuda", ["host", "cuda:0"])])

@@ -8,62 +8,40 @@ from types import SimpleNamespace
 import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
-from app.server.page_ids import GONE, NO_COOKIE, PageOwners, keys_of, names_session
-from tests.app.served_page import run_script
+from app.server.page_ids import GONE, NO_COOKIE, PageOwners, keys_of
+from tests.app.served_page import VISITS, run_script
 
 KEY, OTHER = "a" * 43, "b" * 43
 SERVER = """
-import asyncio, json, sys
-from http.cookies import SimpleCookie
-import tornado.httpclient, tornado.websocket
-from bokeh.util.token import generate_jwt_token, generate_session_id, get_session_id
-from panel.io.server import get_server
-from tornado.httpclient import HTTPRequest
-from app.server import access
-from app.load.client import TOKEN
-from app.server import page_ids
+from app.server import access, page_ids
 from compute.cli import settings
 
 settings.hand_on(settings.Settings(embed=tuple(sys.argv[1:])))
 access.install(); page_ids.install(); page_ids.install()
-built = []
+built, sockets, found = [], [], {}
 
 async def main():
-    server = get_server({"/app": lambda: built.append(1) or "page"}, address="127.0.0.1",
-                        websocket_origin=["localhost"], unused_session_lifetime_milliseconds=600_000)
-    server.start()
-    address, client = f"127.0.0.1:{server.port}/app", tornado.httpclient.AsyncHTTPClient()
-
-    async def get(query="", **headers):
-        request = HTTPRequest(f"http://{address}{query}", headers=headers, request_timeout=240)
-        answer = await client.fetch(request, raise_error=False)
-        token = TOKEN.search(answer.body)
-        return answer, token[1].decode() if token else ""
+    server = started(lambda: built.append(1) or "page")
 
     async def join(token, cookie="", query=""):
-        request = HTTPRequest(f"ws://{address}/ws{query}", headers={"Cookie": cookie} if cookie else {})
         try:
-            socket = await tornado.websocket.websocket_connect(request, subprotocols=["bokeh", token])
+            socket = await connect(server, token, cookie, query)
         except tornado.httpclient.HTTPClientError as error:
             return error.code
-        said = await asyncio.wait_for(socket.read_message(), 240)
+        said = await heard(socket)
         sockets.append(socket)
         return json.loads(said)["msgtype"] if said else socket.close_code
 
-    def cookie(answer):
-        return answer.headers["Set-Cookie"].partition(";")[0]
-
-    sockets, found = [], {}
     for name, query, headers in (
         ("argument", "?bokeh-session-id=evil1", {}), ("token", "?bokeh-token=" + generate_jwt_token("evil1"), {}),
         ("header", "", {"Bokeh-Session-Id": "evil1"}), ("encoded", "?bokeh%2Dsession-id=evil1", {}),
     ):
-        found[name] = (await get(query, **headers))[0].code
+        found[name] = (await get(server, query, **headers))[0].code
     found["built for these"] = len(built)
-    first, token = await get()
+    first, token, own = await get(server)
     found["attributes"] = sorted(part.strip() for part in first.headers["Set-Cookie"].split(";")[1:])
-    own, stranger = cookie(first), cookie((await get())[0])
-    found["unknown"] = await join(generate_jwt_token(generate_session_id()), own)
+    *_, stranger = await get(server)
+    found["unknown"] = await join("", own)
     found["built for a WebSocket"] = len(built) - 2
     found["without"], found["stranger"] = await join(token), await join(token, stranger)
     found["malformed"] = await join(token, own[:-1])
@@ -71,8 +49,8 @@ async def main():
     found["query"] = await join(token, own, "?bokeh-session-id=" + get_session_id(token))
     found["own"] = await join(token, own)
     found["again"] = await join(token, own)
-    second, other = await get(Cookie=own)
-    found["second tab"] = "Set-Cookie" in second.headers, await join(other, own)
+    _, other, cookie = await get(server, Cookie=own)
+    found["second tab"] = bool(cookie), await join(other, own)
     print(json.dumps(found))
 
 asyncio.run(main())
@@ -81,7 +59,7 @@ asyncio.run(main())
 
 def served(*embed: str) -> dict[str, object]:
     """Return the results of SERVER's requests to a server with this setting."""
-    done = run_script(SERVER, *embed)
+    done = run_script(VISITS + SERVER, *embed)
     found: dict[str, object] = json.loads(done.stdout)
     return found
 
@@ -91,9 +69,8 @@ def found() -> dict[str, object]:
     return served()
 
 
-@pytest.mark.parametrize("name", ["argument", "token", "header", "encoded"])
-def test_a_request_cannot_choose_its_session(found, name):
-    assert found[name] == 400
+def test_a_request_cannot_choose_its_session(found):
+    assert [found[name] for name in ("argument", "token", "header", "encoded")] == [400] * 4
     assert found["built for these"] == 0
 
 
@@ -101,25 +78,13 @@ def test_the_cookie_is_same_site_only_and_hidden_from_scripts(found):
     assert found["attributes"] == ["HttpOnly", "Path=/", "SameSite=Strict"]
 
 
-def test_a_websocket_creates_no_page(found):
-    assert found["unknown"] == GONE
-    assert found["built for a WebSocket"] == 0
-
-
 def test_a_websocket_needs_the_cookie_of_its_page(found):
     assert found["without"] == found["malformed"] == NO_COOKIE
     assert found["stranger"] == found["forged token"] == GONE
     assert found["query"] == 400
-    assert found["own"] == "ACK"
-
-
-def test_a_reconnect_takes_over_from_the_older_connection(found):
-    """Panel's session allows any number of connections; app/upstream/dead_connections.py closes the older one."""
-    assert found["again"] == "ACK"
-
-
-def test_tabs_of_one_browser_share_the_cookie(found):
-    assert found["second tab"] == [False, "ACK"]
+    assert (found["unknown"], found["built for a WebSocket"]) == (GONE, 0)
+    assert (found["own"], found["second tab"]) == ("ACK", [False, "ACK"])  # tabs of a browser share the cookie
+    assert found["again"] == "ACK"  # a reconnect takes over; app/upstream/dead_connections.py closes the older one
 
 
 def test_an_embedded_page_joins_without_a_cookie_once_embedding_is_allowed():
@@ -155,21 +120,10 @@ def test_pages_share_the_key_of_their_browser():
     assert not owners.join(first, [OTHER], embedded=False)
 
 
-def test_a_prepared_page_has_no_owner():
-    owners, session = PageOwners(), type("Session", (), {})()
-    assert not owners.join(session, [KEY], embedded=True)
-    assert not owners.join(session, [], embedded=True)
-
-
 def test_a_closed_page_releases_its_memory():
     owners, session = PageOwners(), type("Session", (), {})()
+    assert not any(owners.join(session, keys, embedded=True) for keys in ([KEY], []))  # a prepared page has no owner
     owners.bind(session, [KEY])
     assert owners.keys() == {KEY}
     del session
     assert owners.keys() == set()
-
-
-def test_session_ids_are_found_in_queries_and_headers():
-    assert names_session(request("", path="/app?bokeh-session-id="))
-    assert names_session(request("", **{"bokeh-session-id": "x"}))
-    assert not names_session(request("", path="/app?session=x"))

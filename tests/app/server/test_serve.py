@@ -60,32 +60,26 @@ def test_the_process_becomes_panel_serve_with_port_address_and_origins(became):
     assert address == "http://lecture:7777/app"
 
 
-def test_behind_a_proxy_a_path_and_the_visitors_addresses_are_used(became, monkeypatch):
+def test_behind_a_proxy_a_path_and_the_visitors_addresses_are_used(became, monkeypatch, tmp_path):
     """Settings without an option of panel serve are passed in the environment."""
     for name in (serve.SESSIONS, serve.METRICS):
         monkeypatch.setenv(name, "unset")
+    names = tmp_path / "names.json"
+    names.write_text('{"course": "a long sentence"}')
+    names.chmod(0o600)
     given = ["--prefix", "/lab", "--behind-proxy", "--sessions", "7", "--metrics", "--origin", "uni.example"]
-    own, address = became(*given)
-    assert own[-3:] == ["--prefix", "/lab", "--use-xheaders"]
+    own, address = became(*given, "--auth", str(names))
+    assert own[-5:] == ["--prefix", "/lab", "--use-xheaders", "--basic-auth", str(names)]
     assert address == "http://uni.example/lab/app"
     assert (os.environ["FIELDLAB_MAX_SESSIONS"], os.environ["FIELDLAB_METRICS"]) == ("7", "1")
 
 
-def test_the_password_file_is_passed_on(became, tmp_path):
-    names = tmp_path / "names.json"
-    names.write_text('{"course": "a long sentence"}')
-    names.chmod(0o600)
-    own, _ = became("--auth", str(names), "--prefix", "/lab")
-    assert own[own.index("--basic-auth") + 1] == str(names)
-
-
-@pytest.mark.parametrize("number", [0, 2])
-def test_panel_serve_refuses_several_processes(number):
+def test_panel_serve_refuses_several_processes():
     """Without fieldlab serve, which refuses them in its own option."""
-    command = [sys.executable, "-m", "panel", "serve", "app", "--port", "0", "--num-procs", str(number)]
+    command = [sys.executable, "-m", "panel", "serve", "app", "--port", "0", "--num-procs", "2"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
-    assert f"--num-procs must be 1, not {number}" in done.stderr
+    assert "--num-procs must be 1, not 2" in done.stderr
 
 
 def test_a_missing_folder_of_stories_is_refused_before_compilation(became, tmp_path, capsys):
@@ -100,9 +94,7 @@ def test_a_missing_folder_of_stories_is_refused_before_compilation(became, tmp_p
         ("localhost", 7777, [], "localhost:7777"),
         ("0.0.0.0", 5006, [], "localhost:5006"),
         ("0.0.0.0", 5006, ["lecture:5006"], "lecture:5006"),
-        ("10.0.0.7", 80, [], "10.0.0.7:80"),
         ("::", 5006, [], "localhost:5006"),
-        ("::1", 5006, [], "[::1]:5006"),
         ("FD00::0:7", 5006, [], "[fd00::7]:5006"),
     ],
 )
@@ -113,13 +105,10 @@ def test_the_printed_address_can_be_opened(listening, port, origins, expected):
 @pytest.mark.parametrize(
     ("listening", "more", "allowed"),
     [
-        ("localhost", [], []),
-        ("127.0.0.1", [], []),
         ("::1", [], []),
         ("0.0.0.0", [], []),
         ("192.168.1.20", [], ["192.168.1.20:5006", "localhost:5006"]),
         ("lab.example", [], ["lab.example:5006", "localhost:5006"]),
-        ("127.0.0.2", [], ["127.0.0.2:5006", "localhost:5006"]),
         ("fd00::7", [], ["[fd00::7]:5006", "localhost:5006"]),
         ("192.168.1.20", ["--origin", "uni.example"], ["uni.example", "localhost:5006"]),
     ],
@@ -136,11 +125,7 @@ def test_the_printed_address_is_allowed(became, monkeypatch, listening, more, al
     host = urlsplit(printed).netloc
     assert access.is_allowed(host, by_environment or taken)
     assert not access.is_allowed("evil.example", by_environment or taken)
-    assert set(serve.LOOPBACK) == access.LOOPBACK
-
-
-def test_origins_of_the_environment_are_kept(became, monkeypatch):
-    monkeypatch.setenv(serve.ORIGINS, "lecture.example")
+    monkeypatch.setenv(serve.ORIGINS, "lecture.example")  # which is kept
     became("--address", "fd00::7")
     assert os.environ[serve.ORIGINS] == "lecture.example"
 
@@ -188,7 +173,6 @@ class Limits(SimpleNamespace):
         (1024, 2**20, 2**20, 2**16, []),
         (256, Limits.RLIM_INFINITY, 12_288, 10_240, []),  # macOS
         (Limits.RLIM_INFINITY, Limits.RLIM_INFINITY, 2**20, Limits.RLIM_INFINITY, []),
-        (100_000, 100_000, 2**20, 100_000, []),
         (1024, 1024, 1024, 1024, ["1024 files", "64 tabs", "300 followers", "2548", "LimitNOFILE"]),
     ],
 )
@@ -200,8 +184,5 @@ def test_the_limit_of_open_files_is_raised_to_the_hard_one(monkeypatch, caplog, 
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert len(warned) == bool(said)
     assert all(part in warned[0] for part in said)
-
-
-def test_a_system_without_a_limit_of_open_files_is_accepted(monkeypatch):
-    monkeypatch.setitem(sys.modules, "resource", None)
+    monkeypatch.setitem(sys.modules, "resource", None)  # Windows has no such limit
     serve.raise_descriptor_limit()

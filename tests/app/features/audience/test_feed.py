@@ -34,7 +34,7 @@ class Shown:
     """Page that shows one frame and one text; `looks` counts the calls of `picture`."""
 
     def __init__(self, frame):
-        self.frame, self.looks, self.said, self.done = frame, 0, {"lab": "Diffusion"}, []
+        self.frame, self.looks, self.said = frame, 0, {"lab": "Diffusion"}
 
     def picture(self):
         self.looks += 1
@@ -45,9 +45,6 @@ class Shown:
 
     def notes(self):
         return {"next": None}
-
-    def acts(self):
-        return {name: lambda name=name: self.done.append(name) for name in feeds.ACTS}
 
 
 class Painter(Onlooker):
@@ -62,17 +59,18 @@ class Painter(Onlooker):
         asyncio.get_running_loop().call_soon(self.paint, self.viewers)
 
 
-def run(test):
-    """Run a coroutine function, cancelled after PATIENCE seconds."""
+@pytest.fixture
+def run(monkeypatch):
+    """Return a function that runs a coroutine function without pauses, cancelled after PATIENCE seconds."""
+    monkeypatch.setattr(feeds, "INTERVAL", 0.001)
 
-    async def bounded():
+    async def bounded(test):
         await asyncio.wait_for(test(), PATIENCE)
 
-    asyncio.run(bounded())
+    return lambda test: asyncio.run(bounded(test))
 
 
-def test_a_picture_is_encoded_once_for_all_who_look(frames, monkeypatch):
-    monkeypatch.setattr(feeds, "INTERVAL", 0.001)
+def test_a_picture_is_encoded_once_for_all_who_look(frames, run):
     page = Shown(frames[0])
 
     async def test():
@@ -98,33 +96,25 @@ def test_a_picture_is_encoded_once_for_all_who_look(frames, monkeypatch):
     run(test)
 
 
-def test_nobody_looks_at_a_page_that_nobody_views(frames, monkeypatch):
-    monkeypatch.setattr(feeds, "INTERVAL", 0.001)
+def test_nobody_looks_at_a_page_that_nobody_views(frames, run):
     page = Shown(frames[0])
 
     async def test():
         feed = PageFeed(page, Counts())
+        idle = len(asyncio.all_tasks())
         one = Painter(feed.followers)
-        feed.followers.join(one)
-        feed.wake()
-        feed.wake()
-        await until(lambda: any(one.pictures))
-        feed.followers.leave(one)
-        await until(feed._task.done)
-        looks = page.looks
-        await asyncio.sleep(0.05)
-        assert page.looks == looks
-        feed.followers.join(one)
-        feed.wake()
-        await until(lambda: page.looks > looks)
-        feed.followers.leave(one)
-        await until(feed._task.done)
+        for _ in range(2):
+            feed.followers.join(one)
+            feed.wake()
+            feed.wake()
+            await until(lambda looks=page.looks: page.looks > looks)
+            feed.followers.leave(one)
+            await until(lambda: len(asyncio.all_tasks()) == idle)
 
     run(test)
 
 
-def test_nothing_is_encoded_while_nobody_can_take_it(frames, monkeypatch):
-    monkeypatch.setattr(feeds, "INTERVAL", 0.001)
+def test_nothing_is_encoded_while_nobody_can_take_it(frames, run):
     page = Shown(frames[0])
 
     async def test():
@@ -144,23 +134,15 @@ def test_nothing_is_encoded_while_nobody_can_take_it(frames, monkeypatch):
     run(test)
 
 
-def test_a_page_that_cannot_be_looked_at_is_logged_once(frames, monkeypatch, caplog):
-    monkeypatch.setattr(feeds, "INTERVAL", 0.001)
-    page = Shown(frames[0])
-    failed = []
-
-    def picture():
-        failed.append(1)
-        raise LookupError("planted")
-
-    page.picture = picture
+def test_a_page_that_cannot_be_looked_at_is_logged_once(frames, run, caplog):
+    page = Shown(None)  # whose picture raises AttributeError
 
     async def test():
         feed = PageFeed(page, Counts())
         one = Painter(feed.followers)
         feed.followers.join(one)
         feed.wake()
-        await until(lambda: len(failed) > 3)
+        await until(lambda: page.looks > 3)
         feed.followers.leave(one)
 
     run(test)
@@ -168,40 +150,26 @@ def test_a_page_that_cannot_be_looked_at_is_logged_once(frames, monkeypatch, cap
     caplog.clear()
 
 
-def test_words_that_change_at_every_look_cost_no_picture(frames, monkeypatch):
-    """A viewer that confirms between two reads gets a new picture at each read, even if the text changes every time."""
-    monkeypatch.setattr(feeds, "INTERVAL", 0.0)
+def test_words_that_change_at_every_look_cost_no_picture(frames, run, monkeypatch):
+    """A viewer that has the text of every look would miss every picture if the text were sent first."""
     monkeypatch.setattr(feeds, "WORDS_INTERVAL", 0.0)
     page = Shown(frames[0])
-    turns = []
 
     def picture():
-        turns.append(1)
-        return Picture.of(Diffusion, frames[len(turns) % 2], Style())
+        page.looks += 1
+        return Picture.of(Diffusion, frames[page.looks % 2], Style())
 
-    def words():
-        return {"lab": str(len(turns))}
-
-    page.picture, page.words = picture, words
+    page.picture, page.words = picture, lambda: {"lab": str(page.looks)}
 
     async def test():
         feed = PageFeed(page, Counts())
-        one = Onlooker()
+        one = Painter(feed.followers)
         feed.followers.join(one)
-        for turn in range(1, 6):
-            await feed._turn()
-            assert feed.encoded == turn
-            one.paint(feed.followers)  # confirms the picture, upon which the text is sent
-            one.paint(feed.followers)
+        feed.wake()
+        await until(lambda: feed.encoded >= 5)
         feed.followers.leave(one)
 
     run(test)
-
-
-def test_an_act_is_done(frames):
-    page = Shown(frames[0])
-    PageFeed(page, Counts()).act("freeze")
-    assert page.done == ["freeze"]
 
 
 @pytest.mark.parametrize("style", [Style(), Style("Inferno", reverse=True), Style("Cool–warm", offset=0.3)])

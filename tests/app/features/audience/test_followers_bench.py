@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from dataclasses import fields
 
 import pytest
 
@@ -13,7 +11,7 @@ from app.features.audience.broadcast import ENDED
 from app.load import followers
 from app.load.__main__ import main
 from app.load.client import ClientError
-from app.load.followers import ROWS, Audience, crowd, words
+from app.load.followers import crowd
 from tests.app.features.audience.test_handlers import rooms as _rooms
 from tests.app.features.audience.test_handlers import served, until
 from tests.app.features.audience.test_rooms import Fed
@@ -55,15 +53,6 @@ def test_a_follower_who_is_sent_away_is_told(rooms, monkeypatch):
             await task
 
     served(test)
-
-
-def test_every_figure_is_said():
-    names = [field.name for field in fields(Audience)]
-    assert sorted(name for name, *_ in ROWS) == sorted(names)
-    told = words(Audience(**dict.fromkeys(names, math.nan) | {"followers": 200, "latency_p95": 0.25}))
-    assert "followers" in told.splitlines()[0]
-    assert "200" in told.splitlines()[0]
-    assert any(row.split() == ["latency,", "p95", "250", "ms"] for row in told.splitlines())
 
 
 @pytest.mark.parametrize("count", ["-1", "2001"])

@@ -22,6 +22,7 @@ from app.features.audience import handlers
 from app.features.audience.broadcast import BROKEN, ENDED, UNKNOWN
 from app.features.audience.rooms import Rooms, ViewerRefused
 from app.page.explain import LABELS, WORDS
+from tests.app.features.audience.test_broadcast import Onlooker
 from tests.app.features.audience.test_rooms import Fed
 from tests.app.server.test_access import SERVED
 from tests.app.server.test_access import serving as serving_itself
@@ -119,9 +120,7 @@ def test_a_follower_gets_words_and_pictures_and_a_slow_one_the_newest(rooms):
     served(test)
 
 
-@pytest.mark.parametrize(
-    "sent", ["", "ok", "ok 7", "ok -1", "ok ١", "do next", "{}", "ok 1 ", b"ok 1", "x" * 32, "ok " + "1" * 20]
-)
+@pytest.mark.parametrize("sent", ["", "ok 7", "ok ١", "do next", "ok 1 ", b"ok 1", "x" * 1000, "ok " + "1" * 20])
 def test_who_sends_anything_else_than_a_confirmation_is_out(rooms, sent):
     """The message "do next" belongs to the lecturer's window; 7 was never sent; the digit is an Arabic 1."""
     feed = Fed()
@@ -133,8 +132,8 @@ def test_who_sends_anything_else_than_a_confirmation_is_out(rooms, sent):
             feed.followers.show_state({"lab": "Diffusion"})
             await socket.write_message(sent, binary=isinstance(sent, bytes))
             found, _ = await closed(socket)
-            assert found == BROKEN
-            assert not len(feed.followers)
+            assert found == BROKEN or len(sent) > handlers.MOST_MESSAGE  # Tornado does not read it
+            await until(lambda: not len(feed.followers))
             assert feed.acts == []
 
     served(test)
@@ -142,8 +141,9 @@ def test_who_sends_anything_else_than_a_confirmation_is_out(rooms, sent):
 
 def test_who_confirms_what_he_does_not_read_is_out(rooms):
     """A client can learn message numbers without reading, since they are the same for all clients."""
-    feed = Fed()
+    feed, reader = Fed(), Onlooker()
     code = rooms.open(feed)
+    feed.followers.join(reader)
 
     async def test(address: str) -> None:
         place, path = address.split("/", 1)
@@ -154,15 +154,12 @@ def test_who_confirms_what_he_does_not_read_is_out(rooms):
             loop = asyncio.get_running_loop()
             await loop.sock_connect(deaf, (host, int(port)))
             await loop.sock_sendall(deaf, HANDSHAKE.format(path=f"/{path}/follow/{code}/ws").encode())
-            await until(lambda: len(feed.followers))
-            confirmed = 0
-            while len(feed.followers):
+            await until(lambda: len(feed.followers) == 2)
+            while len(feed.followers) == 2:
                 feed.followers.show_picture(bytes(100_000), 0.0)
-                under_way = max((one.under_way for one in feed.followers._progress.values()), default=0)
-                if under_way > confirmed:
-                    confirmed = under_way
-                    with suppress(OSError):  # the server has closed the connection
-                        await loop.sock_sendall(deaf, masked(f"ok {confirmed}"))
+                reader.paint(feed.followers)
+                with suppress(OSError):  # the server has closed the connection
+                    await loop.sock_sendall(deaf, masked(f"ok {reader.heads[-1]['number']}"))
                 await asyncio.sleep(0.002)
 
     served(test)
@@ -177,20 +174,6 @@ HANDSHAKE = (
 def masked(text: str) -> bytes:
     """Return a short text message as a client's WebSocket frame, with a mask of zeros."""
     return bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text.encode()
-
-
-def test_a_long_message_is_not_even_read(rooms):
-    feed = Fed()
-    code = rooms.open(feed)
-
-    async def test(address: str) -> None:
-        async with connected(f"{address}/follow/{code}") as socket:
-            await until(lambda: len(feed.followers))
-            await socket.write_message("x" * 1000)
-            await closed(socket)
-            await until(lambda: not len(feed.followers))
-
-    served(test)
 
 
 def test_wrong_codes_are_answered_alike_and_an_ended_room_says_so(rooms):
@@ -233,22 +216,14 @@ def test_a_page_is_the_same_for_every_code_and_runs_no_script_but_ours(rooms):
 
 
 @pytest.mark.parametrize(
-    "path", ["/follow/passwd.js", "/follow/follow.html", "/follow/../app.js", "/follow/A-B", "/follow/" + "A" * 13,
-             "/lecturer/" + "a" * 65, "/lecturer/", "/follow/ABC/ws/x"]
+    "path", [f"{PREFIX}/follow/passwd.js", f"{PREFIX}/follow/follow.html", f"{PREFIX}/follow/../app.js",
+             f"{PREFIX}/follow/A-B", f"{PREFIX}/follow/{13 * 'A'}", f"{PREFIX}/lecturer/{65 * 'a'}",
+             f"{PREFIX}/lecturer/", f"{PREFIX}/follow/ABC/ws/x", "/follow/QQQQQQ"]
 )  # fmt: skip
 def test_nothing_else_is_answered(rooms, path):
     async def test(address: str) -> None:
         with pytest.raises(HTTPClientError) as refused:
-            await AsyncHTTPClient().fetch(f"http://{address}{path}", request_timeout=240)
-        assert refused.value.code == 404
-
-    served(test)
-
-
-def test_without_the_prefix_nothing_is_there(rooms):
-    async def test(address: str) -> None:
-        with pytest.raises(HTTPClientError) as refused:
-            await AsyncHTTPClient().fetch(f"http://{address.removesuffix(PREFIX)}/follow/QQQQQQ", request_timeout=240)
+            await AsyncHTTPClient().fetch(f"http://{address.removesuffix(PREFIX)}{path}", request_timeout=240)
         assert refused.value.code == 404
 
     served(test)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 from bokeh.document import Document
@@ -12,10 +12,8 @@ from app.features.audience import mode as modes
 from app.features.audience.mode import AudienceMode, is_base, line, network_address, paragraphs
 from app.features.audience.rooms import MOST_ROOMS, Rooms
 from app.page.qr_code import qr
-from app.tab.lab_tab import LabTab
 from compute.export.link import link_in_query, packed, unpacked
 from compute.export.scene import Scene
-from compute.labs.diffusion import Diffusion
 from tests.app.features.audience.test_broadcast import Onlooker
 from tests.app.features.audience.test_rooms import Fed
 
@@ -72,7 +70,8 @@ def test_it_is_off_until_a_room_is_asked_for(audience, rooms):
     assert len(audience.code) == 6
     assert audience.card.content["followers"] == 0
     rooms.follow(audience.code, Onlooker())
-    audience._show()
+    (tick,) = audience.page.document.session_callbacks
+    tick.callback()
     assert audience.card.content["followers"] == 1
     assert audience.page.bar.room == f"{audience.code} · 1"
     audience.receive({"do": "end"})
@@ -111,26 +110,10 @@ def test_the_link_is_the_page_s_own_address_and_localhost_has_no_qr_code(audienc
     ("route", "said"), [("192.168.7.9", "192.168.7.9"), ("127.0.1.1", ""), ("0.0.0.0", ""), (OSError("no route"), "")]
 )
 def test_the_address_that_phones_need_is_that_of_this_computer(monkeypatch, route, said):
-    class Probe:
-        """Socket with a simulated route."""
-
-        def __init__(self, *kind):
-            assert kind == (socket.AF_INET, socket.SOCK_DGRAM)
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            return None
-
-        def connect(self, address):
-            if isinstance(route, OSError):
-                raise route
-
-        def getsockname(self):
-            return route, 40_000
-
-    monkeypatch.setattr(modes.socket, "socket", Probe)
+    probe = MagicMock()
+    probe.__enter__.return_value = probe
+    probe.getsockname.side_effect = [route if isinstance(route, OSError) else (route, 40_000)]
+    monkeypatch.setattr(modes.socket, "socket", lambda *kind: probe)
     assert network_address() == said
 
 
@@ -171,17 +154,10 @@ def test_a_closed_page_takes_its_room_and_windows_along(audience, rooms):
     assert rooms.open_rooms == 0
 
 
-def test_a_room_too_many_is_said(audience, rooms):
-    for _ in range(MOST_ROOMS):
-        rooms.open(Fed())
-    audience.begin()
-    assert f"{MOST_ROOMS} rooms" in audience.card.content["problem"]
-
-
-def test_a_room_that_was_opened_after_all_leaves_no_problem(audience, rooms):
-    """The card used to show the code together with the error of the previous attempt."""
+def test_a_room_too_many_is_reported_until_one_is_opened(audience, rooms):
     codes = [rooms.open(Fed()) for _ in range(MOST_ROOMS)]
     audience.begin()
+    assert f"{MOST_ROOMS} rooms" in audience.card.content["problem"]
     rooms.end(codes[0])
     audience.begin()
     assert audience.card.content["code"] == audience.code != ""
@@ -200,27 +176,18 @@ def show(audience, frame, lab=object):
 
 
 def test_frozen_pictures_stand_still_for_followers_too(audience):
-    first, later = frame(1), frame(2)
-    assert audience.picture() is None
-    show(audience, first)
-    assert audience.picture().frame is first
-    audience.page.bar.freeze()
-    show(audience, later)
-    assert audience.picture().frame is first
-    audience.page.bar.freeze()
-    assert audience.picture().frame is later
-
-
-def test_who_comes_to_frozen_pictures_sees_what_was_frozen(audience):
     """The picture shown at the freeze, not the last one read by a viewer, which may belong to another lab."""
-    diffusion, mandelbrot = frame("diffusion"), frame("mandelbrot")
+    diffusion, mandelbrot, later = frame("diffusion"), frame("mandelbrot"), frame("later")
+    assert audience.picture() is None
     show(audience, diffusion)
     assert audience.picture().frame is diffusion
     show(audience, mandelbrot, lab=str)
     audience.page.bar.freeze()  # without any viewer
-    show(audience, frame("later"), lab=str)
+    show(audience, later, lab=str)
     picture = audience.picture()
     assert (picture.frame, picture.lab) == (mandelbrot, str)
+    audience.page.bar.freeze()
+    assert audience.picture().frame is later
 
 
 def test_another_lab_s_picture_is_not_kept(audience):
@@ -288,17 +255,3 @@ def test_followers_open_no_long_run_and_nothing_where_that_is_switched_off(audie
     audience.receive({"tries": False})
     assert audience.card.content["tries"] is False
     assert audience._try(f"scene={short}") == ""
-
-
-def test_a_hidden_tab_is_refreshed_while_somebody_follows():
-    """These refreshes also load the step of a story that the second window can turn to."""
-    followers, refreshed = [], []
-    tab = LabTab(Diffusion, Document(), (1280, 720), followed=lambda: bool(followers))
-    tab.refreshed.subscribe(refreshed.append)
-    tab.look(False)
-    tab._tick()
-    assert not refreshed
-    followers.append("phone")
-    tab._tick()
-    assert refreshed
-    tab.close()

@@ -96,13 +96,6 @@ def test_parts_in_another_order_stay_where_they_are():
     assert len(marks[0]) == 1
 
 
-def test_the_labs_files_line_up_somewhere():
-    found = {file.path.name: file for file in files_of_lab(LABS[0])}
-    one, other = (found[name] for name in ("cpu_numba.py", "gpu_cupy.py"))
-    _, marks = lined_up(parts_of("python", one.text), parts_of("python", other.text), 10**4, 10**4)
-    assert len(marks[0]) >= 2  # step, one_step and laplacian are in both, in this order
-
-
 KERNEL = KernelCode(
     "add",
     (
@@ -119,18 +112,17 @@ LISTING = Listing(
 
 def test_machine_code_stands_below_its_lines(tmp_path):
     (tmp_path / "head.cuh").write_text("int in_head;\n")
-    html = page_html(MACHINE, [side(tmp_path, "own.cu", "// x\na += 1;\n", listing=LISTING)], "float32")
+    own = side(tmp_path, "own.cu", "// x\na += 1;\n", listing=LISTING)
+    html = page_html(MACHINE, [own], "float32")
     text = text_of(html)
     assert text.index("own.cu:2  a += 1;") < text.index("LDG.E") < text.index("FADD")
     assert text.index("head.cuh:1  int in_head;") < text.index("STG.E")
     assert "<1>" not in html
     assert "R2, R2, <1>" in text
-
-
-def test_lines_of_the_source_carry_their_instructions(tmp_path):
-    html = page_html(SOURCE, [side(tmp_path, "own.cu", "// x\na += 1;\n", listing=LISTING)], "float32")
-    assert "data-n='2' data-c='2'" in html  # and not that of line 1 of the other file
-    assert "data-n='1' data-c" not in html
+    source = page_html(SOURCE, [own], "float32")  # where each line has the number of its instructions
+    assert "data-n='2' data-c='2'" in source  # and not that of line 1 of the other file
+    assert "data-n='1' data-c" not in source
+    assert ptx_of(LISTING.ptx, "add") == [".visible .entry add(", ")", "{", "\tadd.f32 \t%f1, %f2;", "}"]
 
 
 def test_resources_and_occupancy_are_those_of_the_architecture(tmp_path):
@@ -140,10 +132,6 @@ def test_resources_and_occupancy_are_those_of_the_architecture(tmp_path):
     assert "<tr class='mine'><th>96</th>" in html
     mix = text_of(page_html(MIX, [side(tmp_path, "own.cu", listing=LISTING)], "float32"))
     assert "global memory267 %" in mix
-
-
-def test_ptx_is_that_of_the_kernel_without_line_numbers():
-    assert ptx_of(LISTING.ptx, "add") == [".visible .entry add(", ")", "{", "\tadd.f32 \t%f1, %f2;", "}"]
 
 
 def test_numbas_functions_say_how_wide_they_are(tmp_path):
@@ -159,38 +147,17 @@ def test_numbas_functions_say_how_wide_they_are(tmp_path):
     assert "8 float64" in vector_words(512, "float64")
 
 
-@pytest.fixture
-def panel(monkeypatch):
-    """Return a panel with stand-ins for its compile jobs; `asked` lists their files."""
-    panel = CodePanel(SimpleNamespace(document=Document()))
+def test_a_file_that_was_saved_anew_is_compiled_and_read_anew(tmp_path, monkeypatch):
+    panel, asked = CodePanel(SimpleNamespace(document=Document())), []
     panel.architecture = SimpleNamespace(value=USUAL)
-    panel.asked = []
-
-    def ask(file, dtype, architecture, client):
-        panel.asked.append(file)
-        return SimpleNamespace(file=file, state="done")
-
-    monkeypatch.setattr(LISTINGS, "ask", ask)
-    return panel
-
-
-def test_files_of_two_labs_with_one_name_have_jobs_of_their_own(panel):
-    first, second = ({file.key: file for file in files_of_lab(lab) if file.made != "nothing"} for lab in LABS[:2])
-    both = first.keys() & second.keys()
-    assert both
-    for key in both:
-        assert panel._job(first[key]).file == first[key]
-        assert panel._job(second[key]).file == second[key]
-
-
-def test_a_file_that_was_saved_anew_is_compiled_and_read_anew(panel, tmp_path):
+    monkeypatch.setattr(LISTINGS, "ask", lambda *request: asked.append(request) or SimpleNamespace(state="done"))
     file = side(tmp_path, "own.cu", "old").file
     assert file.text == "old"
     for _ in range(2):
         panel._job(file)
-    assert len(panel.asked) == 1
+    assert len(asked) == 1
     file.path.write_text("new", encoding="utf-8")
     os.utime(file.path, ns=(0, 0))
     panel._job(file)
-    assert len(panel.asked) == 2
+    assert len(asked) == 2
     assert file.text == "new"

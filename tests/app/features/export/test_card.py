@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ from PIL import Image
 from app.features.export import download as download_module
 from app.features.export.download import LONGEST_PAGE, FileDownload
 from app.features.export.exports import LOOKS, Exports
-from app.features.export.film import FilmSection, ParameterFilm
+from app.features.export.film import TRYING, FilmSection, ParameterFilm
 from app.features.export.sections import (
     LAST_WORDS,
     LinkSection,
@@ -24,12 +24,10 @@ from app.features.export.sections import (
     RecordSection,
     TableSection,
     file_job,
-    not_made,
 )
 from app.features.export.source import ExportSource, Moment
 from app.page.qr_code import qr
 from app.tab.restore import scene_of_lab
-from app.tab.tab_recording import TabRecording
 from compute.cli import settings
 from compute.engine.messages import Act, RecordingProgress, Refused, SnapshotTaken, TakeSnapshot
 from compute.engine.recording_store import ENDING, RecordingStore
@@ -37,7 +35,7 @@ from compute.export.film import Film
 from compute.export.formats import write_npz
 from compute.export.jobs import FILE, Job
 from compute.export.render import LiveState, Replay
-from compute.export.scene import MOST_STEPS, Scene, SceneError, Style
+from compute.export.scene import MOST_STEPS, SceneError, Style
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve import LCurve
 
@@ -59,6 +57,19 @@ def exports(notes):
     exports.close()
 
 
+def words_of(export):
+    """Return the text that the list shows for an export."""
+    return export.panel[0].object
+
+
+def tick(exports):
+    """Run the page's periodic callbacks; return whether there are any."""
+    callbacks = exports.document.session_callbacks
+    for each in callbacks:
+        each.callback()
+    return bool(callbacks)
+
+
 class AtOnce:
     """A source that answers immediately."""
 
@@ -73,46 +84,40 @@ def broken(moment):
     raise AttributeError("no such thing")
 
 
-def refused(moment):
-    raise ValueError("Frames must be from 1 to 9, not 0")
+@pytest.mark.parametrize(
+    ("error", "logged", "words"),
+    [
+        (ValueError("Frames must be from 1 to 9, not 0"), False, "Frames must be from 1 to 9, not 0"),
+        (AttributeError("no such"), True, "AttributeError: no such (this is an error of Fieldlab)"),
+        (OSError("no space left"), True, "OSError: no space left (this is an error of Fieldlab)"),
+    ],
+)
+def test_an_error_ends_the_export_and_is_reported(exports, notes, error, logged, words):
+    def fail(moment):
+        raise error
 
-
-def test_what_is_refused_is_told_in_its_own_words(exports, notes):
     export = exports.add("film.mp4")
-    export.order(AtOnce(), "field", refused)
+    with pytest.raises(type(error)) if logged else nullcontext():  # Bokeh logs it
+        export.order(AtOnce(), "field", fail)
     export.show()
-    assert (export.state, notes) == ("failed", [("error", "film.mp4 was not made: Frames must be from 1 to 9, not 0")])
-
-
-def test_an_error_of_ours_ends_the_export_and_is_logged(exports, notes):
-    export = exports.add("film.mp4")
-    with pytest.raises(AttributeError):  # Bokeh logs it
-        export.order(AtOnce(), "field", broken)
-    export.show()
-    assert export.state == "failed"
-    assert notes == [("error", "film.mp4 was not made: AttributeError: no such thing (this is an error of Fieldlab)")]
-
-
-def test_a_file_that_cannot_be_written_ends_its_job(exports, notes):
-    def full(moment):
-        raise OSError("no space left")
-
-    export = exports.add("plan.json")
-    with pytest.raises(OSError, match="no space"):
-        export.ask(AtOnce(), "field", full)
-    assert export.state == "failed"
+    assert (export.state, notes) == ("failed", [("error", f"film.mp4 was not made: {words}")])
 
 
 class Asked(list):
-    """A session that records its requests."""
+    """A session of a diffusion lab that records its requests. answer: the engine's snapshot."""
 
-    values, view, latest = {}, None, None
-    lab = SimpleNamespace(
-        LAB="diffusion", PICTURE_SIZE=(), LOCAL=(),
-        HISTORY=SimpleNamespace(
-            of=lambda lab, values, snapshot: SimpleNamespace(values=values, steps=3, entries=(), missing="")
-        ),
-    )  # fmt: skip
+    lab, view = Diffusion, None
+
+    def __init__(self):
+        super().__init__()
+        with closing(Diffusion(ny=24, nx=32, backend="cpu_numpy", r=0.1)) as lab:
+            lab.advance(7)
+            self.values, self.latest, self.answer = lab.values(), lab.frame(), SnapshotTaken(lab.snapshot())
+
+    @property
+    def far(self):
+        """The answer of a lab beyond the step limit of a scene."""
+        return SnapshotTaken(dict(self.answer.snapshot, steps=MOST_STEPS + 1))
 
     def request_snapshot(self):
         self.append("snapshot")
@@ -125,7 +130,7 @@ def session():
 
 @pytest.fixture
 def source(session):
-    return ExportSource(SimpleNamespace(session=session, controls=SimpleNamespace(style=lambda part: {})))
+    return ExportSource(SimpleNamespace(session=session, controls=SimpleNamespace(style=lambda part: Style())))
 
 
 def test_one_that_fails_takes_no_other_with_it(source, session):
@@ -135,8 +140,8 @@ def test_one_that_fails_takes_no_other_with_it(source, session):
     source.ask("field", heard.append, why.append)
     assert session == ["snapshot"]
     with pytest.raises(AttributeError):
-        source.on_event(SnapshotTaken({}))
-    assert [moment.scene.steps for moment in heard] == [3, 3]
+        source.on_event(session.answer)
+    assert [moment.scene.steps for moment in heard] == [7, 7]
     assert why == []
 
 
@@ -149,19 +154,17 @@ def test_a_refusal_is_told_to_all_who_wait_and_the_next_one_is_answered(source, 
     assert (heard, why) == ([], ["the engine did not say how the lab stands: no room for it"] * 2)
     source.ask("field", heard.append, why.append)
     assert session == ["snapshot"] * 2
-    source.on_event(SnapshotTaken({}))
+    source.on_event(session.answer)
     assert (len(heard), len(why)) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    "event", [Refused("r must be at most 0.25", 7), Refused("no such pen", request=Act), Refused("no such view")]
-)
-def test_the_refusal_of_something_else_is_not_the_answer(event, source):
+@pytest.mark.parametrize("event", [Refused("r must be at most 0.25", 7), Refused("no such pen", request=Act)])
+def test_the_refusal_of_something_else_is_not_the_answer(event, source, session):
     heard, why = [], []
     source.ask("field", heard.append, why.append)
     source.on_event(event)
     assert why == []
-    source.on_event(SnapshotTaken({}))
+    source.on_event(session.answer)
     assert len(heard) == 1
 
 
@@ -188,28 +191,13 @@ def test_whoever_waits_when_the_page_goes_is_told(source):
     assert why == ["the lab was closed before it said how it stands"] * 2
 
 
-@pytest.fixture
-def far():
-    """Return a session whose diffusion lab is beyond the step limit of a scene, and the answer of its engine."""
-    with closing(Diffusion(ny=24, nx=32, backend="cpu_numpy", r=0.1)) as lab:
-        lab.advance(7)
-        session = Asked()
-        session.lab, session.values, session.latest = Diffusion, lab.values(), lab.frame()
-        return session, SnapshotTaken(dict(lab.snapshot(), steps=MOST_STEPS + 1))
-
-
-def source_of(session):
-    return ExportSource(SimpleNamespace(session=session, controls=SimpleNamespace(style=lambda part: Style())))
-
-
-def test_a_lab_that_has_gone_too_far_to_be_made_again_is_exported_as_it_stands(far, tmp_path):
-    session, answer = far
-    source, heard, why = source_of(session), [], []
+def test_a_lab_that_has_gone_too_far_to_be_made_again_is_exported_as_it_stands(source, session, tmp_path):
+    heard, why = [], []
     with closing(Diffusion(**session.values)) as lab:
-        lab.restore(answer.snapshot)
+        lab.restore(session.far.snapshot)
         field = lab.field()
     source.ask("field", heard.append, why.append)
-    source.on_event(answer)
+    source.on_event(session.far)
     ((moment,), refused) = heard, why
     assert refused == []
     assert (moment.scene.steps, moment.scene.history, moment.scene.values["r"]) == (0, (), 0.1)
@@ -220,196 +208,121 @@ def test_a_lab_that_has_gone_too_far_to_be_made_again_is_exported_as_it_stands(f
     assert moment.scene.missing in (tmp_path / "a.npz.json").read_text(encoding="utf-8")
 
 
-def test_no_film_is_made_of_a_lab_that_cannot_be_made_again(far, exports, notes):
-    session, answer = far
-    session.playing = True
-    source = source_of(session)
+def test_no_film_is_made_of_a_lab_that_cannot_be_made_again(source, session, exports, notes):
     section = FilmSection(source, exports, {})
-    section.what.tick()
-    section._make()
-    source.on_event(answer)
-    (export,) = exports._exports
-    export.show()
-    assert export.state == "failed"
-    assert f"not {MOST_STEPS + 1}: record it instead" in notes[-1][1]
+    section.tick()
+    section.make.clicks += 1
+    source.on_event(session.far)
+    tick(exports)
+    ((kind, words),) = notes
+    assert kind == "error"
+    assert f"not {MOST_STEPS + 1}: record it instead" in words
 
 
-def test_an_estimate_is_dropped_once_a_field_is_edited(far, exports, notes):
-    """The estimate remained, and described another film."""
-    session, _ = far
-    section = FilmSection(source_of(session), exports, {})
-    section.what.tick()
-    for edit in (
-        lambda: section.frames.panel.param.update(value="20"), lambda: section.height.param.update(value=1080),
-        lambda: section.easing.param.update(value=section.easing.options[-1]),
-        lambda: section.of.param.update(value=section.of.options[-1]),
-    ):  # fmt: skip
-        cancelled: list[bool] = []
-        section._guess = (None, SimpleNamespace(cancel=lambda said=cancelled: said.append(True)))
-        section._say("5 s of film: about 12 s and 1 MB")
-        edit()
-        assert "film" not in section._words.object
-        assert (cancelled, section._guess) == ([True], None)
-
-
-@pytest.mark.parametrize("view", [(0, 0, float("nan"), 5), (5, 5, 0, 0), (0, 0, 1e30, 5)])
-def test_a_view_that_no_picture_can_have_ends_what_was_asked_for(far, exports, notes, view):
-    session, answer = far
+@pytest.mark.parametrize("view", [(0, 0, float("nan"), 5), (5, 5, 0, 0)])
+def test_a_view_that_no_picture_can_have_ends_what_was_asked_for(source, session, exports, notes, view):
     session.view = view
-    source = source_of(session)
     export = exports.add("heat.npz")
     export.order(source, "field", broken)
-    source.on_event(answer)
+    source.on_event(session.answer)
     export.show()
     assert export.state == "failed"
     assert "view must be x0 < x1 and y0 < y1, up to 1e+09 from 0" in notes[-1][1]
 
 
-def test_an_export_whose_question_is_refused_fails_and_the_next_goes_on(source, exports, notes):
-    first = exports.add("heat.npz")
-    first.order(source, "field", broken)
-    assert first.state == "asking"
-    source.on_event(Refused("no room for it", request=TakeSnapshot))
-    first.show()
-    assert first.state == "failed"
-    assert len(notes) == 1
-    second = exports.add("heat.json")
-    second.ask(source, "field", lambda moment: second.made())
-    source.on_event(SnapshotTaken({}))
-    assert second.state == "done"
-
-
-def test_an_export_that_was_cancelled_before_the_answer_does_nothing(source, exports, notes):
+def test_an_export_that_was_cancelled_before_the_answer_does_nothing(source, session, exports, notes):
     export = exports.add("heat.npz")
     export.order(source, "field", broken)
     exports.drop(export)
-    source.on_event(SnapshotTaken({}))
+    source.on_event(session.answer)
     assert (export.state, export.job, notes) == ("cancelled", None, [])
 
 
-class Sudden:
-    """A job whose state becomes done during the checks: it reads as running `looks` times before."""
+class FakeJob:
+    """A job without a process. looks: the reading of its state at which it is done; 0: it never ends by itself."""
 
-    part, words, seconds, result, text, client = 0.9, "encoding", 1.0, None, "", None
+    part, words, seconds, result, text, client, before, over = 0.9, "encoding", 1.0, None, "", None, 2, False
 
-    def __init__(self, looks):
-        self.looks = looks
+    def __init__(self, state="running", looks=0):
+        self.now, self.looks = state, looks
 
     @property
     def state(self):
         self.looks -= 1
-        return "running" if self.looks >= 0 else "done"
+        if self.looks == 0:
+            self.now = "done"
+        return self.now
 
     def start(self):
         pass
 
-    cancel = start
+    def cancel(self):
+        self.now = "cancelled"
 
     def join(self, seconds):
-        return True
+        pass
 
 
-@pytest.mark.parametrize("looks", range(1, 12))
+@pytest.mark.parametrize("looks", range(2, 13))
 def test_a_job_that_is_done_while_it_is_looked_at_is_handed_over(exports, monkeypatch, looks):
     sent = []
     monkeypatch.setattr(exports.download, "send", lambda path, name, done: sent.append(name))
     export = exports.add("film.mp4")
     export.path.write_bytes(b"film")
-    export.order(AtOnce(), "field", lambda moment: Sudden(looks))
-    for _ in range(12):
-        if exports._ticking is None:
-            break
-        exports._tick()
+    export.order(AtOnce(), "field", lambda moment: FakeJob(looks=looks))
+    while tick(exports):
+        pass
     assert sent == ["film.mp4"]
-    assert "saved, 4 bytes" in export._words.object
-
-
-class Waiting(SimpleNamespace):
-    """A job that waits behind two others until its state is changed."""
-
-    state, part, words, seconds, before, over = "waiting", 0.0, "", 0.0, 2, False
-
-    def cancel(self):
-        """Do nothing: there is no process."""
-
-    def join(self, seconds):
-        """Do nothing: there is no process."""
+    assert "saved, 4 bytes" in words_of(export)
 
 
 def test_an_export_that_waits_says_how_many_come_before_it(exports):
     export = exports.add("film.mp4")
-    export.job = Waiting()
+    export.job = FakeJob("waiting")
     export.show()
-    assert "<span>waiting for its turn, 2 before it</span>" in export._words.object
+    assert "<span>waiting for its turn, 2 before it</span>" in words_of(export)
     export.job.before = 0
     export.show()
-    assert "<span>waiting for its turn</span>" in export._words.object
+    assert "<span>waiting for its turn</span>" in words_of(export)
 
 
-def test_one_page_has_so_many_exports_under_way(source, exports):
-    for number in range(settings.current().exports):
-        exports.add(f"{number}.npz").order(source, "field", broken)
-    one_more = exports.add("more.npz")
-    assert one_more.state == "failed"
+@pytest.fixture
+def bounded(notes, limited):
+    """Return the exports of a server that allows two under way, and 1 MiB of files."""
+    limited(exports=2, disk=1)
+    exports = Exports(Document(), FileDownload(), lambda: notes)
+    yield exports
+    exports.close()
+
+
+def test_a_page_has_so_many_exports(source, bounded):
+    for number in range(2):
+        bounded.add(f"{number}.npz").order(source, "field", broken)
+    one_more = bounded.add("more.npz")
+    assert "2 exports are under way" in one_more.trouble
     one_more.order(source, "field", broken)
-    assert one_more.job is None
+    assert (one_more.state, one_more.job) == ("failed", None)
 
 
-class TestLimits:
-    """Limits of one page from the server's settings."""
+def test_a_page_has_so_many_bytes_of_files_that_are_there(bounded):
+    kept = bounded.add("a.npz")
+    kept.made()
+    kept.path.write_bytes(bytes(settings.MIB))
+    assert "may take 1 MiB on this server (its setting disk)" in bounded.add("b.npz").trouble
+    bounded.drop(kept)
+    assert bounded.add("c.npz").state == "asking"
 
-    @pytest.fixture(autouse=True)
-    def small(self, monkeypatch):
-        monkeypatch.setenv(settings.VARIABLE, "")
-        settings.hand_on(settings.Settings(exports=2, disk=1))
 
-    def test_so_many_exports(self, source, exports, notes):
-        for number in range(2):
-            exports.add(f"{number}.npz").order(source, "field", broken)
-        assert "2 exports are under way" in exports.add("more.npz").trouble
-
-    def test_so_many_bytes_of_files_that_are_there(self, exports):
-        kept = exports.add("a.npz")
-        kept.made()
-        kept.path.write_bytes(bytes(settings.MIB))
-        assert "may take 1 MiB on this server (its setting disk)" in exports.add("b.npz").trouble
-        exports.drop(kept)
-        assert exports.add("c.npz").state == "asking"
-
-    def test_so_many_bytes_of_what_is_being_made(self, exports, notes):
-        export = exports.add("film.mp4")
-        job = Endless()
-        export.order(AtOnce(), "field", lambda moment: job)
+def test_a_page_has_so_many_bytes_of_what_is_being_made(bounded, notes):
+    export, job = bounded.add("film.mp4"), FakeJob()
+    export.order(AtOnce(), "field", lambda moment: job)
+    for written, state in ((0, "running"), (settings.MIB, "failed")):
+        (export.folder / "0.png").write_bytes(bytes(written))
         for _ in range(2 * LOOKS):
-            exports._tick()
-        assert export.state == "running"
-        (export.folder / "frames").mkdir()
-        (export.folder / "frames" / "0.png").write_bytes(bytes(settings.MIB))
-        for _ in range(2 * LOOKS):
-            exports._tick()
-        assert (export.state, job.state) == ("failed", "cancelled")
-        assert "may take 1 MiB" in notes[-1][1]
-
-
-class Endless:
-    """A job that runs until it is cancelled."""
-
-    def __init__(self):
-        self.state, self.part, self.words, self.seconds, self.text, self.client = "running", 0.0, "", 0.0, "", None
-
-    def start(self):
-        pass
-
-    def cancel(self):
-        self.state = "cancelled"
-
-    def join(self, seconds):
-        pass
-
-
-def test_rows_that_were_not_made_are_told():
-    assert not_made({"made": 3}) == ""
-    assert not_made({"made": 1, "refused": 2}) == "of 3 rows 2 refused: column why says the reason"
+            tick(bounded)
+        assert export.state == state
+    assert job.state == "cancelled"
+    assert "may take 1 MiB" in notes[-1][1]
 
 
 # -- files that are sent in pieces, to a simulated browser
@@ -431,16 +344,18 @@ def acknowledge(download, number=None):
 
 
 def test_pieces_follow_each_other_and_files_too(download, tmp_path):
-    texts = {"a.txt": b"0123456789abcdefghij!", "b.txt": b""}
+    """Also if the files are deleted in the meantime, as when their exports are removed from the list."""
+    texts = {"a.txt": b"0123456789abcdefghij!", "b.txt": b"", "c.txt": 3 * SIZE * b"c"}
     got, done = dict.fromkeys(texts, b""), []
     for name, text in texts.items():
         (tmp_path / name).write_bytes(text)
         download.send(tmp_path / name, name, lambda name=name: done.append(name))
+        (tmp_path / name).unlink()
     while download.piece:
         got[download.piece["name"]] += download.piece["data"]
         acknowledge(download)
     assert got == texts
-    assert done == ["a.txt", "b.txt"]
+    assert done == [*texts]
 
 
 def test_an_answer_that_comes_twice_skips_nothing(download, tmp_path):
@@ -453,20 +368,6 @@ def test_an_answer_that_comes_twice_skips_nothing(download, tmp_path):
     assert download.piece["number"] == 1
 
 
-def test_a_file_that_is_deleted_on_its_way_arrives_and_so_does_the_next(download, tmp_path):
-    """For example, its export is removed from the list during the transfer, or while the file waits."""
-    texts, got = {name: name.encode() * (3 * SIZE) for name in ("a", "b", "c")}, dict.fromkeys("abc", b"")
-    for name, text in texts.items():
-        (tmp_path / name).write_bytes(text)
-        download.send(tmp_path / name, name, lambda: None)
-    for name in ("a", "b"):
-        (tmp_path / name).unlink()
-    while download.piece:
-        got[download.piece["name"]] += download.piece["data"]
-        acknowledge(download)
-    assert got == texts
-
-
 def test_files_that_have_not_arrived_are_let_go_with_the_page(download, tmp_path):
     (tmp_path / "a").write_bytes(bytes(3 * SIZE))
     before = len(list(Path("/proc/self/fd").iterdir()))
@@ -477,93 +378,45 @@ def test_files_that_have_not_arrived_are_let_go_with_the_page(download, tmp_path
     assert len(list(Path("/proc/self/fd").iterdir())) < before + 10
 
 
-def test_a_recording_is_not_stopped_while_no_film_can_be_made_of_it():
-    """Otherwise it would be lost with the refused export."""
-    asked, session = [], SimpleNamespace(
-        recording=True, playing=True, record=lambda *about: asked.append("record"),
-        stop_recording=lambda: asked.append("stop"),
-    )  # fmt: skip
-    exports = SimpleNamespace(refusal="")
-    section = RecordSection(
-        SimpleNamespace(lab=Diffusion, session=session, size=lambda height: (height, height)), exports, lambda: None
-    )
-    section.toggle()
-    exports.refusal = "6 exports are under way"
-    section.toggle()
-    assert asked == ["record"]
-    assert section.recording
-    assert "still recording: 6 exports are under way" in section._words.object
-    exports.refusal = ""
-    section.toggle()
-    assert asked == ["record", "stop"]
-    section.close()
-
-
-def test_a_recording_that_ends_by_itself_waits_until_a_film_can_be_made_of_it(tmp_path):
-    """The engine ends it at its limit or at the disk's, whatever other exports are running."""
-    session, made = SimpleNamespace(recording=True, playing=True, record=lambda *about: None, latest=None), []
-
-    def add(name):
-        made.append(SimpleNamespace(folder=tmp_path, path=tmp_path / name, order=lambda *about: None))
-        return made[-1]
-
-    exports = SimpleNamespace(refusal="6 exports are under way", add=add)
-    section = RecordSection(
-        SimpleNamespace(lab=Diffusion, session=session, size=lambda height: (height, height)), exports, lambda: None
-    )
-    section.what = SimpleNamespace(tick=lambda: True, part="field", axes=False, size=lambda height: (height, height))
-    section.toggle()
-    (section._folder / "0.frame").write_bytes(b"frame")
-    session.recording = False
-    section.on_event(RecordingProgress(3, 5, 60, "the bound of 3 frames is reached"))
-    for _ in range(2):
-        section.tick()
-        assert section.recording
-        assert section.button.disabled
-        assert "3 frames are kept, and made a film as soon as that can be" in section._words.object
-    assert not made
-    exports.refusal = ""
-    section.tick()
-    assert len(made) == 1
-    assert (tmp_path / "frames" / "0.frame").read_bytes() == b"frame"
-    section.tick()
-    assert not section.recording
-    assert not section.button.disabled
-
-
 class Reel:
-    """A RecordSection with its session; `hear` delivers the events about the end of the recording."""
+    """A RecordSection and, with the same methods, its source, its session and its list of exports."""
 
-    def __init__(self, folder):
-        self.words, self.made = [], []
-        self.handle = SimpleNamespace(closed=False, recording=True, record=self.note, stop_recording=lambda: None)
-        self.tape = TabRecording(self.words.append)
-        self.session = SimpleNamespace(playing=True, latest=None, recording=False, record=self.record)
-        exports = SimpleNamespace(refusal="", add=lambda name: self.film(folder, name))
-        source = SimpleNamespace(lab=Diffusion, session=self.session, size=lambda height: (height, height))
-        self.section = RecordSection(source, exports, lambda: None)
-        self.section.what = SimpleNamespace(
-            tick=lambda: True, part="field", axes=False, size=lambda height: (height, height)
-        )
+    lab, latest, playing = Diffusion, None, True
 
-    def note(self, *about):
-        self.about = about
+    def __init__(self, target):
+        self.session, self.target, self.refusal = self, target, ""
+        self.recording, self.accepts, self.asked, self.films = False, True, [], []
+        self.section = RecordSection(self, self, lambda: None)
+        self.section.what = SimpleNamespace(tick=lambda: True, part="field", axes=False, size=self.size)
 
-    def record(self, *about):
-        self.tape.start(self.handle, about)
-        self.session.recording = self.tape.on
+    def size(self, height):
+        return height, height
 
-    def film(self, folder, name):
-        self.made.append(SimpleNamespace(folder=folder, path=folder / name, order=lambda *about: None))
-        return self.made[-1]
+    def record(self, folder, *about):
+        self.asked.append("record")
+        self.folder, self.recording = Path(folder), self.accepts
 
-    def frames(self, count):
-        for number in range(count):
-            (self.section._folder / f"{number}{ENDING}").write_bytes(b"frame")
+    def stop_recording(self):
+        self.asked.append("stop")
 
-    def hear(self):
-        while self.words:
-            self.section.on_event(self.words.pop(0))
+    def add(self, name):
+        self.films.append(SimpleNamespace(folder=self.target, path=self.target / name, order=lambda *about: None))
+        return self.films[-1]
+
+    def ends(self, frames):
+        """Write frames, and end the recording as the session reads it; the message about it comes later."""
+        for number in range(frames):
+            (self.folder / f"{number}{ENDING}").write_bytes(b"frame")
+        self.recording = False
+
+    def words(self):
+        """Return the text below the button."""
+        return self.section.panel[-1].object
+
+    def filmed(self):
+        """Return the numbers of the frames of the only film."""
+        assert len(self.films) == 1
+        return RecordingStore(self.target / "frames").numbers()
 
 
 @pytest.fixture
@@ -573,64 +426,91 @@ def reel(tmp_path):
     reel.section.close()
 
 
-def test_the_frames_of_an_engine_that_gave_up_wait_for_the_words_about_their_end(reel, tmp_path):
-    """The session reads the end immediately, and reports it later."""
+def test_a_recording_is_not_stopped_while_no_film_can_be_made_of_it(reel):
+    """Otherwise it would be lost with the refused export."""
     reel.section.toggle()
-    reel.frames(5)
-    reel.tape.on_recorded(RecordingProgress(5, 50, 100))
-    reel.tape.give_up(reel.handle, "the sky fell")
-    reel.session.recording = reel.tape.on
-    assert not reel.session.recording
+    reel.refusal = "6 exports are under way"
+    reel.section.toggle()
+    assert reel.asked == ["record"]
+    assert reel.section.recording
+    assert "still recording: 6 exports are under way" in reel.words()
+    reel.refusal = ""
+    reel.section.toggle()
+    assert reel.asked == ["record", "stop"]
+
+
+def test_a_recording_that_ends_by_itself_waits_until_a_film_can_be_made_of_it(reel):
+    """The engine ends it at its limit or at the disk's, whatever other exports are running."""
+    reel.refusal = "6 exports are under way"
+    reel.section.toggle()
+    reel.ends(3)
+    reel.section.on_event(RecordingProgress(3, 5, 60, "the bound of 3 frames is reached"))
+    for _ in range(2):
+        reel.section.tick()
+        assert reel.section.recording
+        assert reel.section.button.disabled
+        assert "3 frames are kept, and made a film as soon as that can be" in reel.words()
+    assert not reel.films
+    reel.refusal = ""
+    for _ in range(2):
+        reel.section.tick()
+    assert reel.filmed() == [0, 1, 2]
+    assert not reel.section.recording
+    assert not reel.section.button.disabled
+
+
+@pytest.mark.parametrize("counted", [2, 0])
+def test_the_frames_of_an_engine_that_gave_up_wait_for_the_words_about_their_end(reel, counted):
+    """The session reads the end immediately, and reports it later; the message may count no frames."""
+    reel.section.toggle()
+    reel.ends(2)
     reel.section.tick()
     assert reel.section.recording
-    reel.hear()
-    assert "the sky fell" in reel.section._words.object
-    assert len(reel.made) == 1
-    assert RecordingStore(tmp_path / "frames").numbers() == list(range(5))
+    reel.section.on_event(RecordingProgress(counted, 50, 100, "the engine gave up: the sky fell"))
+    assert "the sky fell" in reel.words()
+    assert reel.filmed() == [0, 1]
     assert not reel.section.recording
 
 
-def test_frames_of_whose_end_nobody_tells_are_made_a_film(reel, tmp_path):
+def test_frames_of_whose_end_nobody_tells_are_made_a_film(reel):
     reel.section.toggle()
-    reel.frames(3)
-    reel.session.recording = False
+    reel.ends(3)
     for _ in range(LAST_WORDS + 1):
         assert reel.section.recording
         reel.section.tick()
     assert not reel.section.recording
-    assert RecordingStore(tmp_path / "frames").numbers() == [0, 1, 2]
-
-
-def test_frames_that_the_last_words_do_not_count_are_kept(reel, tmp_path):
-    reel.section.toggle()
-    reel.frames(2)
-    reel.session.recording = False
-    reel.section.on_event(RecordingProgress(0, 0, 0, "the engine gave up: the sky fell"))
-    assert RecordingStore(tmp_path / "frames").numbers() == [0, 1]
+    assert reel.filmed() == [0, 1, 2]
 
 
 def test_a_recording_that_was_refused_ends_at_once_and_its_folder_goes(reel):
-    reel.handle.recording = False
+    reel.accepts = False
     reel.section.toggle()
-    folder = reel.section._folder
     for _ in range(2):
         reel.section.tick()
     assert not reel.section.recording
-    assert not folder.exists()
-    assert reel.made == []
+    assert not reel.folder.exists()
+    assert reel.films == []
 
 
 @pytest.fixture
 def changed():
-    """Return a source and a moment of a lab with r = 0.2 for 10 steps, then r = 0.1; its colour limits are fixed."""
+    """Return (source, moment) of a lab with r = 0.2 for 10 steps, then r = 0.1; its colour limits are fixed."""
     with closing(Diffusion(ny=24, nx=24, backend="cpu_numpy", limits_field=(0.0, 1.0))) as lab:
         lab.advance(10)
         lab.update(r=0.1, edges="periodic")
         lab.advance(10)
-        values, origin = lab.values(), lab.HISTORY.origin(lab)
-    scene = scene_of_lab(Diffusion, values, origin, "field", Style(), None)
-    source = SimpleNamespace(lab=Diffusion, session=SimpleNamespace(values=values))
-    return source, Moment(scene, LiveState(values, origin))
+        return answering(lab)
+
+
+def answering(lab):
+    """Return (source, moment) of a lab; the source answers immediately."""
+    values, snapshot = lab.values(), lab.snapshot()
+    moment = Moment(scene_of_lab(type(lab), values, snapshot, "", Style(), None), LiveState(values, snapshot))
+    source = SimpleNamespace(
+        lab=type(lab), session=SimpleNamespace(values=lab.values()), tick=lambda: None,
+        ask=lambda part, then, failed: then(moment),
+    )  # fmt: skip
+    return source, moment
 
 
 def test_a_table_has_the_values_of_the_sliders_and_not_those_at_the_beginning(changed, exports):
@@ -644,21 +524,36 @@ def test_a_table_has_the_values_of_the_sliders_and_not_those_at_the_beginning(ch
     assert [over.at(number)["r"] for number in range(2)] == [0.05, 0.2]
 
 
-def stood(lab):
-    """Return the state of a lab as an export receives it."""
-    values, snapshot = lab.values(), lab.snapshot()
-    return Moment(scene_of_lab(type(lab), values, snapshot, "", Style(), None), LiveState(values, snapshot))
+def test_an_estimate_is_dropped_once_a_field_is_edited(source, session, exports, monkeypatch):
+    """The estimate remained, and described another film."""
+    cancelled = []
+
+    def cancel(job):
+        cancelled.append(job)
+
+    monkeypatch.setattr(Job, "start", lambda job: None)
+    monkeypatch.setattr(Job, "cancel", cancel)
+    section = FilmSection(source, exports, {})
+    section.tick()
+    for count, edit in enumerate((
+        lambda: section.frames.panel.param.update(value="20"), lambda: section.height.param.update(value=1080),
+        lambda: section.easing.param.update(value=section.easing.options[-1]),
+        lambda: section.of.param.update(value=section.of.options[-1]),
+    )):  # fmt: skip
+        section.estimate.clicks += 1
+        source.on_event(session.answer)
+        assert TRYING in section.panel[-1].object
+        edit()
+        assert TRYING not in section.panel[-1].object
+        assert len(cancelled) == count + 1
 
 
-def refused_table(source, exports, notes, moment, over="seed=1,2"):
-    """Return the message about a table that cannot be made from the state at `moment`."""
-    source.ask, source.tick = (lambda _part, then, _failed: then(moment)), lambda: None
+def refused_table(source, exports, notes, over="seed=1,2"):
+    """Return the message about a table that cannot be made from the state of the source."""
     table = TableSection(source, exports)
     table.names[0].value, table.values[0].value = over.split("=")
-    table._save()
-    (export,) = exports._exports
-    export.show()
-    assert (export.state, export.job) == ("failed", None)
+    table.save.clicks += 1
+    tick(exports)
     return notes[-1][1]
 
 
@@ -677,29 +572,28 @@ def photograph():
         (lambda lab: lab.load(np.zeros((24, 24))), "the field was given as an array"),
     ],
 )
-def test_no_table_is_made_of_another_field_than_that_which_is_shown(act, says, changed, exports, notes):
-    source, _ = changed
+def test_no_table_is_made_of_another_field_than_that_which_is_shown(act, says, exports, notes):
     with closing(Diffusion(ny=24, nx=24, backend="cpu_numpy")) as lab:
         act(lab)
-        moment = stood(lab)
-    said = refused_table(source, exports, notes, moment)
+        source, _ = answering(lab)
+    said = refused_table(source, exports, notes)
     assert "a table's rows are made from parameters alone" in said
     assert says in said
 
 
 def test_no_table_is_made_without_a_picture_that_the_options_hold(exports, notes):
     with closing(LCurve(problem="blur", n=8, options={"image": photograph()}, backend="cpu_numpy")) as lab:
-        source, moment = SimpleNamespace(lab=LCurve, session=SimpleNamespace(values=lab.values())), stood(lab)
-    said = refused_table(source, exports, notes, moment, "noise=0.1,0.2")
+        source, _ = answering(lab)
+    said = refused_table(source, exports, notes, "noise=0.1,0.2")
     assert "uploaded data: Further options" in said
 
 
-def test_colours_that_were_fitted_by_hand_are_in_no_table_s_way(changed, exports):
-    source, _ = changed
+def test_colours_that_were_fitted_by_hand_are_in_no_table_s_way(exports):
     with closing(Diffusion(ny=24, nx=24, backend="cpu_numpy")) as lab:
         lab.advance(3)
         lab.act("refit")
-        assert TableSection(source, exports).sweep(stood(lab), ["seed=1,2"]).count == 2
+        source, moment = answering(lab)
+    assert TableSection(source, exports).sweep(moment, ["seed=1,2"]).count == 2
 
 
 def test_a_film_over_a_parameter_that_was_changed_on_the_way_ends_with_its_own_value(changed):
@@ -718,22 +612,11 @@ def test_a_film_over_a_parameter_that_was_changed_on_the_way_ends_with_its_own_v
 def test_a_file_is_made_by_a_process_that_goes_on_to_the_next_unless_it_uses_a_gpu(changed, exports, monkeypatch):
     monkeypatch.setattr(Job, "start", lambda job: None)
     source, moment = changed
-    source.ask, source.tick = (lambda _part, then, _failed: then(moment)), lambda: None
     NumbersSection(source, exports)._save()
     (export,) = exports._exports
     assert (export.job.lane, export.job.keeps) == (FILE, True)
     scene = structs.replace(moment.scene, values={**moment.scene.values, "backend": "gpu_cupy"})
     assert not file_job(lambda tell: None, scene).keeps
-
-
-def test_an_estimate_that_waits_says_so(changed, exports):
-    section = FilmSection(changed[0], exports, {})
-    section._guess = object(), Waiting()
-    section._read()
-    assert "waiting for its turn, 2 before it" in section._words.object
-    section._guess[1].state = "running"
-    section._read()
-    assert "trying a few frames" in section._words.object
 
 
 ADDRESS = "https://lectures.example/fieldlab/app?"
@@ -743,20 +626,24 @@ ADDRESS = "https://lectures.example/fieldlab/app?"
 def linked(exports, source, session, monkeypatch):
     """Return a section whose link was requested, and the query that the browser appends to the page's address."""
     section = LinkSection(source, exports, exports.download)
-    session.lab.LAB = "diffusion"
     monkeypatch.setattr("app.features.export.sections.packed", lambda scene: "1.abc")
-    monkeypatch.setattr(source, "size", lambda height: (height, height))
-    monkeypatch.setattr("app.features.export.source.scene_of_lab", lambda *given: Scene("diffusion", {}))
     section._copy()
-    source.on_event(SnapshotTaken({}))
+    source.on_event(session.answer)
     return section, exports.download.query["text"]
 
 
-def test_a_copied_link_has_its_qr_code_by_the_address_that_the_browser_names(linked, exports):
+def test_a_copied_link_has_its_qr_code_by_the_address_that_the_browser_names(linked, exports, monkeypatch):
+    """Browsers can write the param that transports the link, and repeat their answer."""
     section, query = linked
+    assert query == "scene=1.abc"
+    exports.download.query = {"text": "scene=1.other", "again": 5}
+    exports.download._handle_msg({"address": f"{ADDRESS}scene=1.other", "copied": True})
+    assert section.address.value == ""
     exports.download._handle_msg({"address": ADDRESS + query, "copied": True})
-    assert section.address.value == ADDRESS + query == f"{ADDRESS}scene=1.abc"
+    assert section.address.value == ADDRESS + query
     assert section.code.content == {"link": ADDRESS + query, "code": qr(ADDRESS + query), "note": ""}
+    monkeypatch.setattr(section.code, "show", lambda link: pytest.fail("it is shown again"))
+    exports.download._handle_msg({"address": ADDRESS + query, "copied": True})
 
 
 @pytest.mark.parametrize(
@@ -769,7 +656,7 @@ def test_what_is_no_address_of_the_page_with_that_link_is_not_shown(address, lin
     assert (section.address.value, section.code.content) == ("", {})
 
 
-def test_no_former_link_stands_beside_the_reason_why_there_is_no_new_one(linked, exports, source, monkeypatch):
+def test_no_former_link_stands_beside_the_reason_why_there_is_no_new_one(linked, exports, source, session, monkeypatch):
     section, query = linked
     exports.download._handle_msg({"address": ADDRESS + query, "copied": True})
     assert section.code.content
@@ -779,25 +666,6 @@ def test_no_former_link_stands_beside_the_reason_why_there_is_no_new_one(linked,
 
     monkeypatch.setattr("app.features.export.sections.packed", refused)
     section._copy()
-    source.on_event(SnapshotTaken({}))
+    source.on_event(session.answer)
     assert "too long for a link" in section._words.object
     assert (section.address.value, section.address.visible, section.code.content) == ("", False, {})
-
-
-def test_a_link_stays_what_it_is_whatever_the_browser_makes_of_it(linked, exports):
-    """Browsers can write the param that transports the link; answers are compared with the server's copy."""
-    section, query = linked
-    exports.download.query = {"text": "scene=1.other", "again": 5}
-    exports.download._handle_msg({"address": f"{ADDRESS}scene=1.other", "copied": True})
-    assert section.address.value == ""
-    exports.download._handle_msg({"address": ADDRESS + query, "copied": True})
-    assert section.address.value == ADDRESS + query
-
-
-def test_a_browser_that_says_it_again_and_again_is_heard_once(linked, exports, monkeypatch):
-    section, query = linked
-    shown = []
-    monkeypatch.setattr(section.code, "show", shown.append)
-    for _ in range(3):
-        exports.download._handle_msg({"address": ADDRESS + query, "copied": True})
-    assert shown == [ADDRESS + query]

@@ -119,28 +119,29 @@ def test_the_group_of_what_a_step_points_at_is_opened(page, teller):
     assert page.current.groups.active == [0, 1]
 
 
-def test_going_on_sets_what_the_story_names_alone(page, teller):
+def test_going_on_sets_what_the_story_names_alone_once_a_move_has_ended(page, teller):
     page.current.session.values["dtype"] = "float64"
     page.current.take()
+    page.current.session.phase = "moving"
     teller.go(1)
+    assert page.current.take() == []
+    page.current.session.phase = "running"
+    teller._tick()
     assert page.current.take() == [{"r": 0.25}, True]  # and the field continues
     assert page.current.session.values["dtype"] == "float64"
     assert teller.card.content["area"] == "picture"
 
 
 def test_a_step_that_was_left_is_said_and_brought_back_whole(page, teller):
-    page.current.session.values |= {"dtype": "float64", "r": 0.01}
-    page.current.take()
-    teller._tick()
-    assert teller.card.content["away"]
-    teller.back()
-    assert page.current.take() == [False, {"r": 0.125, "dtype": "float32"}, "reset", False]
-    assert not teller.card.content["away"]
-
-
-def test_what_no_link_names_is_no_leaving(page, teller):
     page.current.session.values["dtype"] = "float64"
     teller._tick()
+    assert not teller.card.content["away"]  # no link names this value
+    page.current.session.values["r"] = 0.01
+    teller._tick()
+    assert teller.card.content["away"]
+    page.current.take()
+    teller.back()
+    assert page.current.take() == [False, {"r": 0.125, "dtype": "float32"}, "reset", False]
     assert not teller.card.content["away"]
 
 
@@ -178,16 +179,6 @@ def test_another_lab_is_shown_once_this_one_is_drawn_and_its_step_once_that_is(p
     assert other.take() == [False, {"zoom": "1e3"}, "reset", True]  # a lab with an end runs, as in a new tab
 
 
-def test_a_move_is_waited_for(page, teller):
-    page.current.take()
-    page.current.session.phase = "moving"
-    teller.go(1)
-    assert page.current.take() == []
-    page.current.session.phase = "running"
-    teller._tick()
-    assert page.current.take()
-
-
 def test_keys_lead_and_are_given_back(page, teller):
     for key in ("arrowright", "pagedown"):
         teller.keys[key]()
@@ -200,17 +191,12 @@ def test_keys_lead_and_are_given_back(page, teller):
     assert page.rooms == rooms + 1
     assert teller.card.content == {}
     assert list(teller.keys) == [teller.key]
-
-
-def test_a_closed_story_is_there_again(page, teller):
-    teller.go(1)
-    teller.toggle()
     page.current.take()
     teller._tick()
     assert page.current.take() == []
-    teller.toggle()
-    assert teller.card.content["number"] == 2
-    assert teller.keys
+    teller.toggle()  # the same story is there again
+    assert teller.card.content["number"] == 1
+    assert "arrowright" in teller.keys
 
 
 @pytest.mark.parametrize("message", [{}, {"go": 5}, {"go": "1"}, {"open": 3}, {"open": "nothing"}, {"do": "harm"}])

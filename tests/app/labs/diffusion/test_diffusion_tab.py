@@ -8,14 +8,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from bokeh.document import Document
 from PIL import Image
 
 from app.labs.diffusion.controls import DiffusionControls, distinct_limits
 from app.labs.diffusion.view import DiffusionView
 from app.tab.controls import REDO, UNDO
 from app.tab.plots import StrokePoint
-from app.tab.publisher import Publisher
 from app.tab.session_states import FellBack
 from compute.engine import messages
 from compute.labs.diffusion import Diffusion
@@ -26,191 +24,6 @@ def png(width, height):
     file = io.BytesIO()
     Image.fromarray(np.uint8(np.tile(np.linspace(0, 255, width), (height, 1)))).save(file, "PNG")
     return file.getvalue()
-
-
-class Probed:
-    """A lab whose frames are shown by a view directly, without an engine."""
-
-    def __init__(self, **values):
-        self.lab = Diffusion(**{"ny": 32, "nx": 32, "backend": "cpu_numpy", **values})
-        gate = SimpleNamespace(acknowledge=lambda *heard: None)
-        self.session = SimpleNamespace(
-            document=Document(), gate=gate, values=self.lab.values(), latest=None, set_view=lambda view, pixels: None,
-            later=lambda callback: callback(), change=self._change, frames=Publisher(), show_in=lambda target: None,
-        )  # fmt: skip
-        self.lab_view = DiffusionView(self.session, (1200, 800))
-
-    def _change(self, **values):
-        self.session.values.update(values)
-        self.lab.update(**values)
-
-    def see(self):
-        """Deliver a frame and run the view's periodic callback."""
-        self.session.latest = self.lab.frame()
-        self.lab_view.tick()
-
-    def run(self, *steps):
-        """Advance by each of these numbers of steps, with one frame after each."""
-        for each in steps:
-            self.lab.advance(each)
-            self.see()
-
-    def curve(self):
-        """Return (steps, values) as the probe's plot draws them."""
-        return tuple(np.array(column).tolist() for column in self.lab_view.series.sources[0].data.values())
-
-
-@pytest.mark.parametrize("presenter", [False, True])
-def test_curves_stand_beside_the_pictures_only_where_they_have_room_to_be_read(presenter):
-    view, least = Probed().lab_view, 299  # px
-    beside = 0
-    for width in range(300, 1300, 20):
-        for height in (220, 300, 400, 600):
-            view.size, view.presenter = (width, height), presenter
-            view.arrange()
-            pictures = [column for column in view._columns.values() if column.visible]
-            used = sum(column.width for column in pictures)
-            assert used <= width, (width, height)
-            if view._curves.visible and view._curves.width + used <= width:
-                beside += 1
-                assert view._curves.width >= least, (width, height)
-    assert beside
-
-
-def begin_anew(tab):
-    """Return {act: function}: the acts that replace the field, which leave different step counts."""
-    lab = tab.lab
-    elsewhere = Diffusion(ny=32, nx=32, backend="cpu_numpy", preset="step")
-    elsewhere.advance(60)
-    tab.run(10, 10)
-    lab.checkpoint()
-    tab.run(10)
-    return {
-        "preset": lambda: lab.update(preset="single mode"),
-        "reset": lab.reset,
-        "restore": lambda: lab.restore(elsewhere.snapshot()),
-        "rollback": lab.rollback,
-        "load": lambda: lab.load(np.full((32, 32), 0.25)),
-    }
-
-
-@pytest.mark.parametrize("act", ["preset", "reset", "restore", "rollback", "load"])
-@pytest.mark.parametrize("before", [0, 30])
-def test_the_probe_curve_begins_anew_with_another_field(act, before):
-    """Whatever the step of the new field, no sample of the old field is joined to it."""
-    tab = Probed(preset="hot spots")
-    tab.see()
-    ways = begin_anew(tab)
-    if before:
-        tab.run(*[10] * (before // 10))
-    ways[act]()
-    at, field = tab.lab.steps, tab.lab.field()
-    tab.see()
-    assert tab.curve() == ([at], [pytest.approx(float(field[16, 16]))])
-    tab.run(5, 5)
-    assert tab.curve()[0] == [at, at + 5, at + 10]
-
-
-def test_paused_a_new_preset_is_not_joined_to_the_old_one():
-    """The case reported: gaussian (1 in the middle), paused, then a mode that is always 0 there must show no fall."""
-    tab = Probed(preset="gaussian")
-    tab.see()
-    assert tab.curve()[1][0] > 0.9
-    tab.lab.update(preset="single mode", mode_p=2, mode_q=1)
-    tab.see()
-    tab.run(20, 20)
-    steps, values = tab.curve()
-    assert steps == [0, 20, 40]
-    middle = np.cos(np.pi * 2 * 16.5 / 32) * np.cos(np.pi * 16.5 / 32)  # of the cell at the probe
-    assert abs(values[0] - middle) < 1e-6
-    assert max(np.abs(np.diff(values))) < 0.1
-
-
-def test_another_place_of_the_probe_begins_anew_and_no_old_frame_joins_it():
-    """While paused, the latest frame belongs to the old position until the next frame arrives."""
-    tab = Probed(preset="gaussian")
-    tab.see()
-    tab.lab_view._probe(2.0, 2.0)
-    tab.lab_view.tick()  # before the engine's next frame
-    tab.see()
-    assert tab.curve() == ([0], [pytest.approx(float(tab.lab.field()[2, 2]))])
-
-
-def test_the_probe_s_samples_are_exported_as_they_are_drawn():
-    probed = Probed(probe_x=0.25, probe_y=0.75)
-    assert probed.lab_view.samples() == ("", "")
-    probed.see()
-    probed.run(3, 4)
-    name, text = probed.lab_view.samples()
-    rows = list(csv.DictReader(io.StringIO(text)))
-    assert name == "probe"
-    assert [row["step"] for row in rows] == ["0", "3", "7"]
-    assert {(row["x_cell"], row["y_cell"]) for row in rows} == {("8", "24")}
-    assert [float(row["u"]) for row in rows] == probed.curve()[1]
-    assert float(rows[-1]["u"]) == probed.lab.field()[24, 8]
-
-
-def test_no_tip_covers_the_brush():
-    pictures = Probed().lab_view.pictures
-    hovers = [plot.hover for plot in pictures.plots.values()]
-    pictures.use_pointer_for(painting=True)
-    assert [hover.renderers for hover in hovers] == [[], []]
-    pictures.use_pointer_for(painting=False)
-    assert [hover.renderers for hover in hovers] == [[plot.image] for plot in pictures.plots.values()]
-
-
-def test_a_stroke_is_drawn_as_a_step_where_it_was_made():
-    tab = Probed(preset="gaussian")
-    tab.see()
-    tab.run(10)
-    untouched = float(tab.lab.field()[16, 16])
-    for value in (0.5, 0.25, 0.0):  # a stroke of several frames at the same step
-        tab.lab.paint([(16.0, 16.0)], value, 3.0)
-        tab.see()
-    tab.run(10)
-    steps, values = tab.curve()
-    assert steps == [0, 10, 10, 20]
-    assert values[1:3] == [pytest.approx(untouched), 0.0]
-
-
-@pytest.mark.parametrize("values", [{"backend": "cpu_numba"}, {"dtype": "float64"}, {"r": 0.1, "edges": "periodic"}])
-def test_one_run_goes_on_over_a_change_of_how_it_is_computed(values):
-    tab = Probed(preset="gaussian")
-    tab.see()
-    tab.run(10)
-    tab.lab.update(**values)
-    tab.run(10)
-    assert tab.curve()[0] == [0, 10, 20]
-
-
-def test_a_new_grid_begins_anew():
-    tab = Probed(preset="gaussian")
-    tab.see()
-    tab.run(10)
-    tab.lab.update(ny=48, nx=48)
-    tab.session.values.update(ny=48, nx=48)
-    tab.lab_view.show_whole()
-    tab.lab_view.tick()  # the latest frame still has the old grid
-    tab.run(10)
-    assert tab.curve()[0] == [10]
-
-
-def test_an_engine_that_died_goes_on_with_the_run_it_had():
-    """The restored state is some steps older: later samples belong to a run that was lost, and are dropped."""
-    tab = Probed(preset="gaussian")
-    tab.see()
-    tab.run(10, 10)
-    kept = tab.lab.snapshot()
-    tab.run(10, 10)
-    tab.lab = Diffusion(ny=32, nx=32, backend="cpu_numpy", preset="gaussian")
-    tab.lab.restore(kept)
-    tab.see()
-    assert tab.curve()[0] == [0, 10, 20]
-    tab.run(10)
-    assert tab.curve()[0] == [0, 10, 20, 30]
-
-
-# -- the source of the field
 
 
 class Sided:
@@ -235,6 +48,16 @@ class Sided:
         self.lab_view.tick()
         self.controls.tick()
 
+    def run(self, *steps):
+        """Advance by each of these numbers of steps, with one frame after each."""
+        for each in steps:
+            self.lab.advance(each)
+            self.see()
+
+    def curve(self):
+        """Return (steps, values) as the probe's plot draws them."""
+        return tuple(np.array(column).tolist() for column in self.lab_view.series.sources[0].data.values())
+
     def bring(self, **values):
         """Set values from a link, a file or a story, as app.tab.restore does."""
         self.session.change(**values)
@@ -258,6 +81,127 @@ class Sided:
         return upload.field.label, upload.words.object if upload.words.visible else ""
 
 
+@pytest.mark.parametrize("presenter", [False, True])
+def test_curves_stand_beside_the_pictures_only_where_they_have_room_to_be_read(presenter):
+    view, least = Sided().lab_view, 299  # px
+    beside = 0
+    for width in range(300, 1300, 20):
+        for height in (220, 300, 400, 600):
+            view.size, view.presenter = (width, height), presenter
+            view.arrange()
+            pictures = [column for column in view._columns.values() if column.visible]
+            used = sum(column.width for column in pictures)
+            assert used <= width, (width, height)
+            if view._curves.visible and view._curves.width + used <= width:
+                beside += 1
+                assert view._curves.width >= least, (width, height)
+    assert beside
+
+
+@pytest.mark.parametrize("act", ["preset", "reset", "restore", "rollback", "load"])
+@pytest.mark.parametrize("before", [0, 30])
+def test_the_probe_curve_begins_anew_with_another_field(act, before):
+    """Whatever the step of the new field, no sample of the old field is joined to it."""
+    tab = Sided(preset="hot spots")
+    lab = tab.lab
+    elsewhere = Diffusion(ny=32, nx=32, backend="cpu_numpy", preset="step")
+    elsewhere.advance(60)
+    tab.run(10, 10)
+    lab.checkpoint()
+    tab.run(10, *[10] * (before // 10))
+    {
+        "preset": lambda: lab.update(preset="single mode"),
+        "reset": lab.reset,
+        "restore": lambda: lab.restore(elsewhere.snapshot()),
+        "rollback": lab.rollback,
+        "load": lambda: lab.load(np.full((32, 32), 0.25)),
+    }[act]()
+    at, field = lab.steps, lab.field()
+    tab.see()
+    assert tab.curve() == ([at], [pytest.approx(float(field[16, 16]))])
+    tab.run(5, 5)
+    assert tab.curve()[0] == [at, at + 5, at + 10]
+
+
+def test_another_place_of_the_probe_begins_anew_and_no_old_frame_joins_it():
+    """While paused, the latest frame belongs to the old position until the next frame arrives."""
+    tab = Sided(preset="gaussian")
+    tab.lab_view._probe(2.0, 2.0)
+    tab.lab_view.tick()  # before the engine's next frame
+    tab.see()
+    assert tab.curve() == ([0], [pytest.approx(float(tab.lab.field()[2, 2]))])
+
+
+def test_the_probe_s_samples_are_exported_as_they_are_drawn():
+    probed = Sided(probe_x=0.25, probe_y=0.75)
+    probed.run(3, 4)
+    name, text = probed.lab_view.samples()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert name == "probe"
+    assert [row["step"] for row in rows] == ["0", "3", "7"]
+    assert {(row["x_cell"], row["y_cell"]) for row in rows} == {("8", "24")}
+    assert [float(row["u"]) for row in rows] == probed.curve()[1]
+    assert float(rows[-1]["u"]) == probed.lab.field()[24, 8]
+
+
+def test_no_tip_covers_the_brush():
+    pictures = Sided().lab_view.pictures
+    hovers = [plot.hover for plot in pictures.plots.values()]
+    pictures.use_pointer_for(painting=True)
+    assert [hover.renderers for hover in hovers] == [[], []]
+    pictures.use_pointer_for(painting=False)
+    assert [hover.renderers for hover in hovers] == [[plot.image] for plot in pictures.plots.values()]
+
+
+def test_a_stroke_is_drawn_as_a_step_where_it_was_made():
+    tab = Sided(preset="gaussian")
+    tab.run(10)
+    untouched = float(tab.lab.field()[16, 16])
+    for value in (0.5, 0.25, 0.0):  # a stroke of several frames at the same step
+        tab.lab.paint([(16.0, 16.0)], value, 3.0)
+        tab.see()
+    tab.run(10)
+    steps, values = tab.curve()
+    assert steps == [0, 10, 10, 20]
+    assert values[1:3] == [pytest.approx(untouched), 0.0]
+
+
+@pytest.mark.parametrize("values", [{"backend": "cpu_numba"}, {"dtype": "float64"}, {"r": 0.1, "edges": "periodic"}])
+def test_one_run_goes_on_over_a_change_of_how_it_is_computed(values):
+    tab = Sided(preset="gaussian")
+    tab.run(10)
+    tab.lab.update(**values)
+    tab.run(10)
+    assert tab.curve()[0] == [0, 10, 20]
+
+
+def test_a_new_grid_begins_anew():
+    tab = Sided(preset="gaussian")
+    tab.run(10)
+    tab.session.change(ny=48, nx=48)
+    tab.lab_view.show_whole()
+    tab.lab_view.tick()  # the latest frame still has the old grid
+    tab.run(10)
+    assert tab.curve()[0] == [10]
+
+
+def test_an_engine_that_died_goes_on_with_the_run_it_had():
+    """The restored state is some steps older: later samples belong to a run that was lost, and are dropped."""
+    tab = Sided(preset="gaussian")
+    tab.run(10, 10)
+    kept = tab.lab.snapshot()
+    tab.run(10, 10)
+    tab.session.live = Diffusion(ny=32, nx=32, backend="cpu_numpy", preset="gaussian")
+    tab.lab.restore(kept)
+    tab.see()
+    assert tab.curve()[0] == [0, 10, 20]
+    tab.run(10)
+    assert tab.curve()[0] == [0, 10, 20, 30]
+
+
+# -- the source of the field
+
+
 def test_an_image_is_named_as_the_source_and_its_cropping_is_said():
     tab = Sided(preset="gaussian")
     tab.give("holiday.png", png(64, 32))
@@ -269,10 +213,6 @@ def test_an_image_is_named_as_the_source_and_its_cropping_is_said():
     assert "the middle 32 × 32 of 64 × 32 pixels" in below
     assert "<svg" in below
     assert not tab.controls._mode.visible
-
-
-def test_an_image_of_the_grid_s_shape_is_said_to_be_whole():
-    tab = Sided()
     tab.give("square.png", png(40, 40))
     tab.see()
     assert "all of its 40 × 40 pixels" in tab.field()[1]
@@ -296,9 +236,14 @@ def test_reset_leads_back_to_the_image_and_a_preset_away_from_it():
     assert tab.field() == ("Image as field [≤ 16 MiB]", "")
 
 
-def test_a_file_that_is_no_image_is_shown_as_rejected_with_the_reason():
+@pytest.mark.parametrize("image", [False, True])
+def test_a_file_that_is_no_image_is_shown_as_rejected_with_the_reason(image):
+    """The preset or the image before it stays."""
     tab = Sided(preset="gaussian")
-    before = tab.lab.field()
+    if image:
+        tab.give("holiday.png", png(64, 32))
+        tab.see()
+    before, shown = tab.lab.field(), tab.shown()
     tab.give("notimg.png", b"not a picture at all")
     tab.see()
     label, below = tab.field()
@@ -306,18 +251,8 @@ def test_a_file_that_is_no_image_is_shown_as_rejected_with_the_reason():
     assert "image must be a PNG or JPEG file" in below
     assert "role='alert'" in below
     assert tab.told == []  # the text below the field is the only message
-    assert tab.shown() == "gaussian"
+    assert tab.shown() == shown
     np.testing.assert_array_equal(tab.lab.field(), before)
-
-
-def test_a_refused_file_leaves_the_image_that_is_shown():
-    tab = Sided(preset="gaussian")
-    tab.give("holiday.png", png(64, 32))
-    tab.see()
-    tab.give("notimg.png", b"not a picture at all")
-    tab.see()
-    assert tab.shown() == "Your image (holiday.png)"
-    assert tab.field()[0] == "Rejected: notimg.png"
 
 
 @pytest.mark.parametrize(
@@ -474,7 +409,6 @@ def test_beyond_the_limit_single_cells_are_shown_and_the_pace_is_slow_and_even()
     ("low", "high", "typed"),
     [
         (-0.123456, 0.98765, (-0.1235, 0.9877)),
-        (0.500001, 0.500002, (0.500001, 0.500002)),
         (1.0, 1.0 + 2**-52, (1.0, 1.0 + 2**-52)),
         (0.25, 0.25, (0.25, 0.25)),  # a constant field has no range
     ],

@@ -180,14 +180,6 @@ def test_the_kept_picture_stands_beside_the_present_one_in_the_same_colours(imag
     assert seen(imaged) == ["solution", "truth"]
 
 
-def test_another_problem_takes_the_kept_picture_away(imaged):
-    imaged.press("n")
-    imaged.session.change(n=12)
-    imaged.see()
-    assert seen(imaged) == ["solution", "truth"]
-    assert not imaged.controls.lambda_choice.keep.value
-
-
 def png(pixel):
     """Return the bytes of a grey PNG of 16 x 16 pixels, all of that brightness except one corner."""
     image, out = Image.new("L", (16, 16), pixel), BytesIO()

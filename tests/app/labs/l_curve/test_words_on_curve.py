@@ -8,10 +8,9 @@ from bokeh.document import Document
 
 from app.labs.l_curve.free_places import FreeRoom
 from app.labs.l_curve.l_curve_plot import LCurvePlot
-from app.labs.l_curve.view import LCurveView, rules_of
+from app.labs.l_curve.view import rules_of
 from app.page.theme import type_size
 from compute.labs.l_curve.lab import LCurve
-from tests.direct import DirectSession
 
 SIZES = {"laptop": (418, 300), "small": (544, 272), "full HD": (1050, 520), "low": (380, 250), "tiny": (180, 110)}
 PROBLEMS = {"heat": 1e-2, "shaw": 1e-3, "gravity": 1e-1, "phillips": 1e-4}
@@ -92,29 +91,6 @@ def test_words_lie_over_no_cross_hair_and_not_over_the_ring(frame, size, present
         assert seen == 120
     plot.mark(None)
     assert [label.visible for label in (plot.noise, plot.smoothing)] == [True, True] or size != SIZES["full HD"]
-
-
-def test_words_are_placed_once_a_frame(monkeypatch):
-    """For frames that change the curve, its rules and λ at the same time."""
-    session = DirectSession(LCurve(problem="shaw", n=32, noise=1e-3, backend="cpu_numpy"))
-    view = LCurveView(session, (1200, 800))
-    session.see()
-    while not session.latest.facts["finished"]:
-        session.step()
-        session.see()
-    placed, nearest = [], FreeRoom.nearest
-    monkeypatch.setattr(FreeRoom, "nearest", lambda *given: placed.append(given) or nearest(*given))
-    session.change(noise=1e-1)
-    frames = 0
-    while not session.latest.facts["finished"] or not frames:
-        session.step()
-        placed.clear()
-        session.see()
-        frames += 1
-        assert len(placed) in (0, 2)  # once per end; never before there is a curve
-    assert placed
-    view.plot.resize(700, 400)
-    assert len(placed) == 4  # another size places both again
 
 
 def test_words_stay_where_they_are_free_and_leave_where_they_are_not():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,14 +11,8 @@ from app.labs.mandelbrot.colour_scale import GAP, count_text, legible, nice
 
 
 def test_counts_are_written_out_while_they_are_short():
-    thin = "\N{NARROW NO-BREAK SPACE}"
-    assert [count_text(value) for value in (1.5, 700.0, 22200.0, 123456.0)] == [
-        "1.5",
-        "700",
-        f"22{thin}200",
-        f"123{thin}456",
-    ]
-    assert [count_text(value) for value in (1e6, 2.5e6, 10_000_100.0, 1e8)] == ["1e6", "2.5e6", "1.00001e7", "1e8"]
+    assert [count_text(value) for value in (1.5, 700.0, 123456.0)] == ["1.5", "700", "123\u202f456"]
+    assert [count_text(value) for value in (1e6, 10_000_100.0)] == ["1e6", "1.00001e7"]
 
 
 @given(st.floats(1, 1e8), st.floats(1e-3, 1e3))
@@ -43,8 +36,3 @@ def test_labels_keep_apart_and_none_is_left_out_that_fits(marks, length, letter)
     for position in set(marks) - set(kept):
         before = max(other for other in kept if other <= position)
         assert ends(position)[0] - ends(before)[1] < GAP
-
-
-def test_six_figures_on_a_short_axis():
-    marks = {k / 10: f"22\N{NARROW NO-BREAK SPACE}{k}00" for k in range(10)}
-    assert list(legible(marks, 260, 8.1)) == pytest.approx([0.0, 0.3, 0.6, 0.9])
