@@ -194,7 +194,7 @@ def test_a_lambda_by_hand_is_forgotten_everywhere_at_once(act, shaw):
     tab.lab_view.pick(0.109)
     tab.see()
     assert (chosen.rule.value, float(chosen.lam.panel.value)) == ("", 0.109)
-    assert "chosen by hand" in tab.lab_view.title.object
+    assert "manual" in tab.lab_view.title.object
     {
         "problem": lambda: tab.choose("shaw"),
         "n": lambda: tab.controls.problem._set("n", 60),
@@ -202,7 +202,7 @@ def test_a_lambda_by_hand_is_forgotten_everywhere_at_once(act, shaw):
         "own": lambda: tab.give("matrix", "shaw.npz", shaw[0]),
     }[act]()
     tab.see()
-    assert "chosen by hand" not in tab.lab_view.title.object
+    assert "manual" not in tab.lab_view.title.object
     assert (chosen.rule.value, chosen.lam.panel.value) == ("curvature", "")
 
 
