@@ -106,19 +106,26 @@ def backend_cases() -> list[Any]:
 def in_its_types(item: pytest.Item) -> bool:
     """Return whether the backend of a test computes in the test's parameter `dtype`, if it has both."""
     values = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    backend, dtype = values.get("any_backend"), values.get("dtype")
+    backend = next((value for value in values.values() if isinstance(value, Backend)), None)
+    dtype = values.get("dtype")
     return backend is None or dtype is None or np.dtype(dtype).kind != "f" or np.dtype(dtype).name in backend.dtypes
 
 
-@pytest.fixture(params=backend_cases())
-def any_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
-    """Each backend in turn, WebGPU also on a software adapter; a missing one is skipped with its reason."""
-    backend: Backend = request.param
+def require(backend: Backend, monkeypatch: pytest.MonkeyPatch, package: str = "") -> Backend:
+    """Return the backend, WebGPU also on a software adapter. Skip the test if it or its kernels are missing."""
     if backend.missing and backend.device == "webgpu":
         monkeypatch.setenv(SOFTWARE, "software")
     if backend.missing:
         pytest.skip(f"{backend.name}: {backend.missing}")
+    if package and not backend.has_kernels(package):
+        pytest.skip(f"{package} has no {backend.name}")
     return backend
+
+
+@pytest.fixture(params=backend_cases())
+def any_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """Each backend in turn."""
+    return require(request.param, monkeypatch)
 
 
 @pytest.fixture

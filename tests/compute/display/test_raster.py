@@ -12,16 +12,6 @@ from compute.labs.diffusion import Diffusion
 
 
 @pytest.fixture
-def device(any_backend):
-    return any_backend.open_device()
-
-
-@pytest.fixture
-def kernels(any_backend):
-    return any_backend.display()
-
-
-@pytest.fixture
 def camera(device, kernels):
     return Camera(device, kernels)
 
@@ -121,22 +111,16 @@ def test_a_window_is_a_copy_in_float64(device, camera):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 @pytest.mark.parametrize(("num", "den"), [(1, 1), (2, 1), (1, 2), (2, 2)])
 def test_gathering_moves_a_picture_by_whole_pixels(device, kernels, num, den, dtype):
-    u = (np.arange(7 * 10).reshape(7, 10) - 20).astype(dtype)
+    u, fill = (np.arange(7 * 10).reshape(7, 10) - 20).astype(dtype), -1 if dtype is np.int32 else np.nan
     for shape, y0, x0 in [((7, 10), 0, 0), ((9, 3), -3, 4), ((1, 1), 1, 1), ((5, 13), -20, 0), ((6, 11), 3, -7)]:
-        truth = np.full(shape, -1, dtype)
+        truth = np.full(shape, fill, dtype)
         for i, j in np.ndindex(shape):
             (p, odd), (q, even) = divmod(i * num + y0, den), divmod(j * num + x0, den)
             if odd == even == 0 and 0 <= p < 7 and 0 <= q < 10:
                 truth[i, j] = u[p, q]
         out = device.upload(np.zeros(shape, dtype))
-        kernels.gather(device.upload(u), out, num, den, y0, x0, -1)
+        kernels.gather(device.upload(u), out, num, den, y0, x0, fill)
         np.testing.assert_array_equal(device.download(out), truth)
-
-
-def test_gathered_pixels_from_outside_are_nan(device, kernels):
-    out = device.upload(np.zeros((2, 3), np.float32))
-    kernels.gather(device.upload(np.ones((1, 1), np.float32)), out, 1, 1, 0, -1, np.nan)
-    np.testing.assert_array_equal(device.download(out), [[np.nan, 1, np.nan], [np.nan] * 3])
 
 
 def test_a_disc_covers_the_cells_whose_centres_are_inside(device, kernels):

@@ -14,9 +14,7 @@ import re
 import subprocess
 import sys
 from contextlib import closing
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import param
@@ -24,34 +22,27 @@ import pytest
 from bokeh.document import Document
 from PIL import Image
 
-from app.features.export.source import ExportSource
-from app.labs.plain.parts import PARTS, PlainControls, PlainView, largest_scale, step_of
+from app.labs.plain.parts import PlainControls, PlainView, largest_scale, step_of
 from app.page.notices import Notices
 from app.page.widgets import number_format
 from app.tab import lab_view
 from app.tab.lab_tab import LabTab
-from app.tab.restore import Restorer, scene_in
-from app.tab.stream import ignore
+from app.tab.restore import scene_in
 from compute import __main__ as command_line
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.engine import Refused, Sampled, SnapshotTaken
 from compute.export import render
-from compute.export.jobs import RACE, Job, JobQueue
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab import plugins
 from compute.lab.lab import variants
 from compute.lab.plugins import GROUP, VARIABLE
 from compute.labs import LABS, lab_class, labs, outside
-from compute.measure import records, verdict
-from compute.measure.race import Race, Racer, run_race
-from tests.comparing import LiveComparison
+from compute.measure import records
 from tests.compute.engine.faulty import Client, has_extensions, running
-from tests.conftest import WAVE
 from tests.cuda_on_cpu import forget
 from tests.direct import DirectSession
 from tests.sources import ROOT
-from tests.waiting import until
 
 pytestmark = pytest.mark.extended
 
@@ -91,10 +82,6 @@ def folder(place: Path, name: str = "mine", lab: str = MINIMAL, without: str = "
 
 
 # -- a lab by files alone
-
-
-def test_the_example_is_short():
-    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in WAVE.glob("*.*")) <= 150
 
 
 def test_parameters_advance_and_frame_are_sufficient_for_a_lab(tmp_path, monkeypatch):
@@ -170,10 +157,8 @@ def test_the_tab_has_sliders_for_parameters_and_shows_frames(wave):
 
 @pytest.mark.parametrize(
     ("step", "start", "shown"),
-    [
-        (0.005, 0.0, "0.000"), (0.0005, 0.01, "0.0000"), (0.0035, 0.0, "0.0000"), (1, 0, "0"), (2.5, 0, "0.0"),
-        (5000.0, 0.0, "0"), (1 / 300, 0.0, "0.00000"), (0.1, 0.05, "0.00"), (0.1, 1e-9, "0.00"),
-    ],
+    [(0.005, 0.0, "0.000"), (0.0005, 0.01, "0.0000"), (1, 0, "0"), (2.5, 0, "0.0"), (1 / 300, 0.0, "0.00000"),
+     (0.1, 0.05, "0.00"), (0.1, 1e-9, "0.00")],
 )  # fmt: skip
 def test_a_slider_has_enough_digits_for_its_steps(step, start, shown):
     assert number_format(step, start) == shown
@@ -187,12 +172,13 @@ def test_a_slider_has_the_step_of_its_parameter():
     assert step_of(param.Integer(0, bounds=(0, 9000))) == 0
 
 
-def test_pictures_are_arranged_in_the_rows_that_make_them_largest():
-    assert largest_scale(2, (1000, 500), (100, 100), (0, 0)) == 5
-    assert largest_scale(2, (500, 1000), (100, 100), (0, 0)) == 5
-    assert largest_scale(2, (300, 620), (100, 100), (100, 10)) == 2
-    assert largest_scale(3, (600, 390), (100, 100), (0, 0)) == 2
-    assert largest_scale(1, (90, 90), (100, 100), (100, 0)) < 0
+@pytest.mark.parametrize(
+    ("pictures", "room", "side", "margin", "scale"),
+    [(2, (1000, 500), (100, 100), (0, 0), 5), (2, (500, 1000), (100, 100), (0, 0), 5),
+     (2, (300, 620), (100, 100), (100, 10), 2), (3, (600, 390), (100, 100), (0, 0), 2)],
+)  # fmt: skip
+def test_pictures_are_arranged_in_the_rows_that_make_them_largest(pictures, room, side, margin, scale):
+    assert largest_scale(pictures, room, side, margin) == scale
 
 
 def test_an_engine_runs_an_external_lab(wave):
@@ -216,27 +202,7 @@ def test_an_engine_runs_an_external_lab(wave):
     next(lives, None)
 
 
-def test_backends_are_compared_before_they_are_timed(wave, monkeypatch):
-    monkeypatch.setattr(verdict, "BACKENDS", [b for b in verdict.BACKENDS if b.device == "host"])
-    values = {name: wave.param[name].default for name in wave.param if name != "name"}
-    found = LiveComparison(wave, values | SMALL | {"backend": "cpu_numba"}).turn(30)
-    assert (found.state, found.title) == ("agree", "Numba over NumPy")
-    assert 0 <= found.agreement.difference < 1e-13
-    assert all(standing.measurement.step.median > 0 for standing in found.standings)
-
-
-def test_a_race_runs_in_a_new_child_process(wave):
-    """As on the page: the process receives the race, with the class of the lab, as its first object."""
-    race = Race(wave, SMALL, (Racer("cpu_numpy"), Racer("cpu_numba")), 20)
-    job = Job(partial(run_race, race), RACE, queue=JobQueue())
-    job.start()
-    assert job.join(120)
-    assert job.state == "done", job.text
-    assert [lane.racer.backend for lane in job.result.lanes] == ["cpu_numpy", "cpu_numba"]
-    assert all(lane.right for lane in job.result.lanes)
-
-
-@pytest.mark.parametrize("first", ["compute", "compute.process.tasks", "compute.own.tasks", "compute.engine"])
+@pytest.mark.parametrize("first", ["compute", "compute.process.tasks", "compute.engine"])
 def test_a_pickled_lab_class_loads_in_a_process_that_imported_only(first, wave_folder, wave):
     code = f"import sys, pickle, {first}; print(pickle.loads(bytes.fromhex(sys.argv[1])).LAB)"
     known = {**os.environ, VARIABLE: str(wave_folder)}
@@ -262,33 +228,6 @@ def test_a_link_and_a_picture_reproduce_the_state(wave):
     shown = render.pixels(scene, render.LiveState(lab.values(), lab.snapshot()))
     np.testing.assert_array_equal(render.read_png(picture), shown)
     assert scene_in(json.dumps(scene.plain())) == scene
-
-
-def test_an_export_of_the_page_is_restored_by_the_page(wave):
-    session = DirectSession(wave(**SMALL))
-    session.view = None
-    controls = PlainControls(session, None, Notices(Document()))
-    session.live.advance(40)
-    session.see()
-    source, moments = ExportSource(SimpleNamespace(session=session, controls=controls)), []
-    assert set(source.pictures().values()) == {"displacement"}
-    session.request_snapshot = lambda: source.on_event(SnapshotTaken(session.live.snapshot()))
-    source.ask("displacement", moments.append, moments.append)
-    (moment,) = moments
-    picture = render.pixels(moment.scene, moment.current)
-    assert picture.shape[:2] == moment.scene.size
-
-    shown = DirectSession(wave(**SMALL))
-    shown.restore = shown.live.restore
-    tab = SimpleNamespace(
-        session=shown, parts=PARTS, awaits_scene=False, controls=SimpleNamespace(apply_style=ignore),
-        lab_view=SimpleNamespace(show_part=ignore), address=SimpleNamespace(forget=ignore), expect_no_scene=list,
-    )  # fmt: skip
-    restorer, notices = Restorer(tab, lambda kind, words, about="": notices.append((kind, words))), []
-    restorer.restore(unpacked(packed(moment.scene)))
-    until(lambda: (restorer.tick(), not restorer.busy)[1])  # a separate process checks it, and computes its state
-    assert notices[-1] == ("success", "Restored, at step 40.")
-    np.testing.assert_array_equal(shown.live.field(), session.live.field())
 
 
 def test_every_command_accepts_the_folder(wave_folder, tmp_path, capsys, monkeypatch):
@@ -354,7 +293,6 @@ def test_links_and_files_cannot_name_a_folder(wave_folder, tmp_path):
         ({"without": "lab.py"}, r"it has no lab\.py"),
         ({"name": "my-lab"}, "its name must be a Python name"),
         ({"name": "diffusion"}, "there is another lab called 'diffusion'"),
-        ({"lab": "import nothing_of_this_name"}, "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ({"lab": "raise SystemExit(3)"}, "SystemExit: 3"),
         ({"lab": "def f(:"}, "SyntaxError"),
         ({"lab": "x = 1"}, r"lab\.py must define one subclass of Lab, not none"),

@@ -1,7 +1,4 @@
-"""Tests for every lab in every backend, including labs from outside this repository.
-
-Tests of a lab's theory are in its folder here; those of the wave equation are at the end of this file.
-"""
+"""Tests for every lab in every backend, including one from outside this repository."""
 
 from __future__ import annotations
 
@@ -160,42 +157,3 @@ def test_backends_have_the_reference_s_functions_and_arguments(name):
         own = signatures(file) if file.is_file() else reference
         shared = {what: own[what] for what in reference if what in own}
         assert shared == {what: reference[what] for what in shared}, backend.name
-
-
-# -- the wave equation: theory
-
-TOLERANCE = {"float64": 1e-11, "float32": 1e-3}  # relative L2; rounding errors grow with the steps
-
-
-@pytest.mark.parametrize(("edges", "p", "q"), [("fixed", 3, 2), ("free", 1, 4), ("fixed", 1, 1)])
-@pytest.mark.parametrize(("backend", "dtype"), [(b, d) for b in ("cpu_numpy", "cpu_numba") for d in TOLERANCE])
-def test_a_standing_wave_follows_the_discrete_dispersion_relation(wave, backend, dtype, edges, p, q):
-    """cos ω = 1 - 2 C² (sin²(a/2) + sin²(b/2)); at rest half a step ago: cos(ω (n + 1/2)) / cos(ω / 2)."""
-    ny, nx, steps = 41, 65, 301
-    more = 0 if edges == "free" else 1
-    angles = np.pi * p / (nx + more), np.pi * q / (ny + more)
-    omega = np.arccos(1 - 2 * 0.6**2 * sum(np.sin(angle / 2) ** 2 for angle in angles))
-    lab = wave(backend=backend, ny=ny, nx=nx, dtype=dtype, courant=0.6, edges=edges, mode_p=p, mode_q=q)
-    start = lab.field().astype(float)
-    lab.advance(steps)
-    wanted = np.cos(omega * (steps + 0.5)) / np.cos(omega / 2) * start
-    assert np.linalg.norm(lab.field() - wanted) < TOLERANCE[dtype] * np.linalg.norm(start)
-
-
-@pytest.mark.parametrize("edges", ["fixed", "free"])
-@pytest.mark.parametrize("backend", ["cpu_numpy", "cpu_numba"])
-def test_energy_is_constant_without_damping_and_falls_with_it(wave, backend, edges):
-    lab = wave(backend=backend, ny=30, nx=44, dtype="float64", courant=0.7, edges=edges)
-    noise = np.random.default_rng(1).standard_normal((30, 44))
-    lab.restore({**lab.snapshot(), "arrays": {"u": noise, "before": noise}})  # at rest: the mean does not drift
-    before = lab.frame().facts["energy"]
-    lab.advance(2000)
-    assert lab.frame().facts["energy"] == pytest.approx(before, rel=1e-12)
-    lab.update(damping=0.05)
-    energies = []
-    for _ in range(20):
-        lab.advance(5)
-        energies.append(lab.frame().facts["energy"])
-    assert energies == sorted(energies, reverse=True)
-    # at this damping every mode oscillates, and its energy falls by (1 - d/2) / (1 + d/2) per step
-    assert energies[-1] < 3 * before * (0.975 / 1.025) ** 100

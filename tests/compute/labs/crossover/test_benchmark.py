@@ -10,14 +10,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from compute.__main__ import main
 from compute.labs.crossover import benchmark, results
 from compute.labs.crossover.benchmark import BENCHMARK
 from compute.measure import records, report
 from compute.measure.case import BenchPlan, Results
-from compute.measure.roofs import MeasuredRoof
-from compute.measure.statistics import Spread
 from compute.ways import recorded
 from compute.ways import sweep as sweeps
 from compute.ways.catalogue import workload, workloads
@@ -25,7 +24,7 @@ from compute.ways.roofline import Roof
 from compute.ways.sweep import Sweep
 from compute.ways.workload import Case, Way
 from tests.comparing import NoMeter
-from tests.compute.ways.test_sweep import A, B, Clock, Scripted, broken, finish, plan, script, series
+from tests.compute.ways.test_sweep import Clock, Scripted, broken, finish, plan, script
 
 OPTIONS = {"workloads": (), "ways": (), "sizes": (), "limit": ()}
 QUICK = ("--sizes", "10,100", "--ways", "cpu_numpy,cpu_numba", "--budget", "0.4")
@@ -89,51 +88,14 @@ def test_a_disagreement_ends_in_a_row_and_an_exit_code(monkeypatch, capsys):
     assert "us" not in out.split("disagrees")[0].replace("n = ", "")
 
 
-def test_two_runs_overlap_in_their_quartiles_and_a_noisy_one_says_so(scripted):
-    """Samples of a known distribution, +-4 % or +-50 %, with other draws in the second run."""
-    spreads = []
-    for seed in (1, 2):
-        scatter = np.random.default_rng(seed)
-        wide = {"cpu_numpy_a": 0.04, "cpu_numpy_b": 0.5}
-        scripted.seconds = lambda way, n, s=scatter, w=wide: 1e-8 * n * s.uniform(1 - w[way], 1 + w[way])
-        sweep = finish(Sweep(plan(A, B, budget=1000, split=False), Clock(1e-3)))
-        rows = list(results.rows(sweep, {}))
-        spreads.append({(row.extra["way"], row.case.size): row.measurement.step for row in rows})
-        noisy = {row.extra["way"]: row.measurement.noisy for row in rows}
-        assert noisy == {"cpu_numpy_a": False, "cpu_numpy_b": True}
-        assert "noisy" in " ".join(results._cell(row) for row in rows)
-    for key in spreads[0]:
-        once, again = (run[key] for run in spreads)
-        assert once != again
-        assert once.q1 <= again.q3
-        assert again.q1 <= once.q3
-        assert once.median == pytest.approx(1e-8 * key[1], rel=0.5 if key[0] == "cpu_numpy_b" else 0.04)
-
-
-def test_quartiles_hold_what_differs_from_visit_to_visit(monkeypatch):
-    """Each new set of arrays makes a way up to 5 % faster or slower; within a visit nothing varies."""
-    moods = np.random.default_rng(7)
-
-    class Moody(Scripted):
-        def __enter__(self):
-            self._mood = moods.uniform(0.95, 1.05)
-            return super().__enter__()
-
-        def time(self, steps):
-            return replace(super().time(steps), compute=1e-9 * self._case.n * steps * self._mood)
-
-    monkeypatch.setattr(sweeps, "WorkloadRunner", Moody)
-    Moody.seconds = lambda way, n: 1.0
-    sizes = tuple(range(1000, 1040))
-    once, again = (series(finish(Sweep(plan(A, sizes=sizes, budget=1e-3), Clock(1.0))), "cpu_numpy_a") for _ in "ab")
-    overlaps = [once[n].q1 <= again[n].q3 and again[n].q1 <= once[n].q3 for n in sizes]
-    assert sum(overlaps) > 2 / 3 * len(sizes)  # one visit with equal quartiles would give no overlap
+def ways_of(name, *ways):
+    return [workload(name).way(way) for way in ways]
 
 
 def test_a_speed_up_is_over_the_fastest_way_of_the_host_be_it_numpy(scripted):
     """Up to some thousand numbers NumPy is faster: Numba starts its threads first."""
     scripted.seconds = lambda way, n: {"cpu_numpy": 1e-6, "cpu_numba": 8e-6}[way]
-    ways = [workload("add_one").way(name) for name in ("cpu_numba", "cpu_numpy")]
+    ways = ways_of("add_one", "cpu_numba", "cpu_numpy")
     numba, numpy = results.rows(finish(Sweep(plan(*ways, sizes=(1000,), budget=1000), Clock(1e-3))), {})
     assert (numba.over, numpy.speed_up) == ("cpu_numpy", None)
     assert numba.speed_up.ratio == pytest.approx(1 / 8)
@@ -143,8 +105,8 @@ def test_a_shortcut_has_no_speed_up_over_a_full_product(scripted):
     """(1 A) B takes n m + 2 m k operations, 1 (A B) takes 2 n m k + n k: only ways with equal work are compared."""
     seconds = {"cpu_numpy": 1e-2, "cpu_numpy_einsum": 5e-2, "cpu_numpy_shortcut": 1e-5}
     scripted.seconds = lambda way, n: seconds[way]
-    ways = [workload("column_sums").way(name) for name in seconds]
-    found = results.rows(finish(Sweep(plan(*ways, sizes=(100,), budget=1000), Clock(1e-3))), {})
+    sweep = Sweep(plan(*ways_of("column_sums", *seconds), sizes=(100,), budget=1000), Clock(1e-3))
+    found = results.rows(finish(sweep), {})
     rows = {row.extra["way"]: row for row in found}
     assert all(row.measurement for row in rows.values())
     assert rows["cpu_numpy_einsum"].speed_up.ratio == pytest.approx(1 / 5)
@@ -165,25 +127,18 @@ def test_a_shortcut_has_no_speed_up_over_a_full_product(scripted):
 )  # fmt: skip
 def test_a_recorded_roof_is_the_upper_quartile_as_every_roof(copy, fma, bandwidth, flops):
     """Current records store it as "roof"; a multiply-add is two operations."""
-    found = {"copy_bandwidth": {"host": copy}, "fma": {"host float64": fma}}
-    assert recorded._roof(found, "host", "float64") == Roof("host", "float64", bandwidth, flops)
-
-
-def test_the_roofs_of_a_record_come_back_as_they_were_measured():
-    """Ten samples: seven disturbed ones of 10 GB/s and three of 20 GB/s have the upper quartile 17.5."""
-    rate = Spread.of([10e9] * 7 + [20e9] * 3)
-    measured = Results(
-        bandwidths={"host": MeasuredRoof("host", "copy", "", rate, 8)},
-        fma={("host", "float64"): MeasuredRoof("host", "fma", "float64", rate)},
-    )
-    document = report.as_record(measured, BenchPlan("crossover", (), ()), "x", BENCHMARK)
-    assert recorded._roof(document, "host", "float64") == Roof("host", "float64", 17.5e9, 35e9)
+    (curve,) = recorded.of_record({
+        "machine": {"cpu": "a CPU"}, "date": "2026-11-21T00:00:00",
+        "copy_bandwidth": {"host": copy}, "fma": {"host float64": fma},
+        "results": [{"workload": "sort", "way": "cpu_numpy", "size": 10, "dtype": "float64", "settings": "",
+                     "device": "host", "status": "failed", "reason": ""}],
+    })  # fmt: skip
+    assert curve.roof == Roof("host", "float64", bandwidth, flops)
 
 
 def test_a_row_has_what_exports_and_speed_ups_need(scripted):
     scripted.seconds = lambda way, n: {"cpu_numpy": 4e-9, "cpu_numba": 1e-9}[way] * n
-    ways = workload("add_one").way("cpu_numpy"), workload("add_one").way("cpu_numba")
-    sweep = finish(Sweep(plan(*ways, sizes=(1000,), budget=1000), Clock(1e-3)))
+    sweep = finish(Sweep(plan(*ways_of("add_one", "cpu_numpy", "cpu_numba"), sizes=(1000,), budget=1000), Clock(1e-3)))
     numpy, numba = results.rows(sweep, {"host": Roof("host", "float64", 32e9, 1e12)})
     assert (numpy.over, numba.speed_up) == ("cpu_numba", None)
     assert numpy.speed_up.ratio == pytest.approx(0.25)
@@ -193,10 +148,20 @@ def test_a_row_has_what_exports_and_speed_ups_need(scripted):
     document = report.as_record(Results([numpy, numba]), BenchPlan("crossover", (), ()), "x", BENCHMARK)
     records.check(document, "here")
     for key in ("workload", "way", "size"):
-        broken = json.loads(json.dumps(document))
-        del broken["results"][0][key]
+        damaged = json.loads(json.dumps(document))
+        del damaged["results"][0][key]
         with pytest.raises(records.RecordError, match=r"results\[0\]: (\w+) is missing"):
-            records.check(broken, "here")
+            records.check(damaged, "here")
+
+
+def test_a_noisy_time_is_labelled(scripted, capsys):
+    scatter = np.random.default_rng(1)
+    scripted.seconds = lambda way, n: 1e-8 * n * scatter.uniform(0.5, 1.5)
+    sweep = finish(Sweep(plan(*ways_of("add_one", "cpu_numpy"), sizes=(10,), budget=1.0), Clock(1e-3)))
+    found = Results(list(results.rows(sweep, {})))
+    assert [row.measurement.noisy for row in found.rows] == [True]
+    results.show_tables(found, Console(width=100))
+    assert "noisy" in capsys.readouterr().out
 
 
 def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
@@ -207,11 +172,6 @@ def test_the_default_sizes_are_about_six_and_reach_what_was_cited():
             assert cited.n in sizes or cited.n > w.sizes[1] or cited.dtype not in ("", dtype)
         for test in (claim.test for claim in w.claims):
             assert getattr(test, "slow", None) is None or test.n in sizes or test.dtype != dtype
-    float32, float64 = (
-        BENCHMARK.cases({**OPTIONS, "workloads": ("add_one",)}, (dtype,), False) for dtype in BENCHMARK.dtypes
-    )
-    assert max(case.size for case in float64) == 10**8
-    assert max(case.size for case in float32) == 10**7  # no tutorial used more in this type
 
 
 @pytest.mark.parametrize(
@@ -237,42 +197,46 @@ def test_a_missing_library_is_said_once(capsys):
     found = json.loads(capsys.readouterr().out)
     assert {way.backend.name for way in workload("square").ways() if way.missing} == set(found["missing"])
     assert [result["way"] for result in found["results"]] == ["cpu_numpy"]
-    asked = benchmark.SweepBench(BenchPlan("crossover", (), ("cpu_numpy",)), print)._present(workload("square").ways())
-    assert {way.backend.name for way in asked} == {"cpu_numpy"}
 
 
-def test_a_limit_or_an_error_ends_a_curve_but_loses_nothing(monkeypatch):
-    chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
-    cases = BENCHMARK.cases(chosen, ("float64",), False)
-    silent = lambda *words: None  # noqa: E731
+def plan_of(*workloads, budget):
+    """Return the plan of a bench of cpu_numpy at n = 10 and 100."""
+    chosen = {**OPTIONS, "workloads": workloads, "sizes": (10, 100), "ways": ("cpu_numpy",)}
+    return BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), budget)
+
+
+def silent(*words):
+    pass
+
+
+def test_a_limit_ends_a_curve_but_loses_nothing(monkeypatch):
+    plan = plan_of("add_one", "sort", budget=0.4)
     clock = itertools.count(step=2).__next__  # two seconds per reading
-    plan = BenchPlan("crossover", tuple(replace(case, limit=60.0) for case in cases), ("cpu_numpy",), 0.4)
+    limited = replace(plan, cases=tuple(replace(case, limit=60.0) for case in plan.cases))
     monkeypatch.setattr(benchmark, "LEAST_RUN", 1e6)
-    cut = benchmark.SweepBench(plan, silent, clock).run().rows
-    reasons = {row.reason for row in cut if row.status == "skipped"}
-    assert reasons == {"not timed: the time for all was over"}
-    assert {row.case.workload for row in cut if row.status == "measured"} == {"add_one"}
-    assert [row.case.size for row in cut if row.case.workload == "sort"] == [10]  # one row: not begun
+    rows = benchmark.SweepBench(limited, silent, clock).run().rows
+    assert {row.reason for row in rows if row.status == "skipped"} == {"not timed: the time for all was over"}
+    assert {row.case.workload for row in rows if row.status == "measured"} == {"add_one"}
+    assert [row.case.size for row in rows if row.case.workload == "sort"] == [10]  # one row: not begun
+
+
+def test_an_error_ends_its_curve_only(monkeypatch):
     right = Case.reference
     fail = {"add_one": lambda case, inputs: broken(inputs)}
     monkeypatch.setattr(Case, "reference", lambda case, inputs: fail.get(case.workload.name, right)(case, inputs))
-    plan = BenchPlan("crossover", tuple(cases), ("cpu_numpy",), 0.4)
-    found = benchmark.SweepBench(plan, silent).run().rows
-    of = {name: {row.status for row in found if row.case.workload == name} for name in ("add_one", "sort")}
-    assert of == {"add_one": {"skipped"}, "sort": {"measured"}}
+    found = benchmark.SweepBench(plan_of("add_one", "sort", budget=0.4), silent).run().rows
+    statuses = {(row.case.workload, row.status) for row in found}
+    assert statuses == {("add_one", "skipped"), ("sort", "measured")}
     assert found[0].reason == "not timed: RuntimeError: no such kernel"
 
 
-def test_an_interrupted_sweep_keeps_what_it_has(monkeypatch):
-    chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
-    plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 0.4)
-
+def test_an_interrupted_sweep_keeps_what_it_has():
     def say(text, _done=None):
         """Raise the interrupt as soon as the second curve has begun."""
         if "sort" in text.lower():
             raise KeyboardInterrupt
 
-    made = benchmark.SweepBench(plan, say).run()
+    made = benchmark.SweepBench(plan_of("add_one", "sort", budget=0.4), say).run()
     assert made.interrupted
     assert {row.status for row in made.rows if row.case.workload == "add_one"} == {"measured"}
 
@@ -293,10 +257,9 @@ def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(monkeypatc
     monkeypatch.setattr(sweeps, "WorkloadRunner", Logged)
     scatter = np.random.default_rng(0)
     Logged.seconds = lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5)
-    chosen = {**OPTIONS, "workloads": ("add_one", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
-    plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1e-3)
     told = []
     monkeypatch.setattr(benchmark, "LEAST_RUN", 1e6)  # of a clock that advances by a second per reading
+    plan = plan_of("add_one", "sort", budget=1e-3)
     made = benchmark.SweepBench(plan, lambda text, done: told.append((text, done)), Clock(1.0)).run()
     assert {row.status for row in made.rows} == {"measured"}
     turns = [(name, {n for _, n in visits}) for name, visits in itertools.groupby(log, key=lambda entry: entry[0])]
@@ -305,13 +268,11 @@ def test_a_bench_goes_round_its_curves_with_nothing_open_between_them(monkeypatc
     parts = [done for _, done in told]
     assert parts == sorted(parts)
     assert 0 <= parts[0] < 0.5 < parts[-1] <= 1
-    titles = [note.title for note in made.conditions.notes]
-    assert titles.count("Sort  float64") > 1
     assert [case["title"] for case in made.conditions.as_record()["cases"]] == ["Add one  float64", "Sort  float64"]
 
 
 def test_records_of_other_versions_and_broken_files_are_left_out(tmp_path):
-    (tmp_path / "broken-crossover.json").write_text("{")
+    (tmp_path / "damaged-crossover.json").write_text("{")
     assert recorded.library(tmp_path) == []
     document = {
         "machine": {"cpu": "a CPU"}, "date": "2026-11-21T00:00:00", "results": [
@@ -334,15 +295,10 @@ def test_records_of_other_versions_and_broken_files_are_left_out(tmp_path):
 
 def test_of_two_runs_the_newest_with_a_time_counts_whole(tmp_path, monkeypatch):
     def run(hour, status, seconds, way="cpu_numpy"):
-        timed = {"median": seconds, "q1": seconds, "q3": seconds, "n": 5} if status == "measured" else {}
-        same = {"workload": "sort", "way": way, "dtype": "float64", "settings": "", "status": status, "reason": ""}
-        results = [{**same, "size": 10, **timed}]
-        return {
-            "machine": {"cpu": "a CPU"},
-            "date": f"2026-11-21T{hour:02}:00:00",
-            "results": results,
-            "lab": "crossover",
-        }
+        result = {"workload": "sort", "way": way, "size": 10, "dtype": "float64", "settings": "",
+                  "status": status, "reason": "", "median": seconds, "q1": seconds, "q3": seconds, "n": 5}  # fmt: skip
+        return {"machine": {"cpu": "a CPU"}, "date": f"2026-11-21T{hour:02}:00:00", "lab": "crossover",
+                "results": [result]}  # fmt: skip
 
     documents = {
         "a-crossover.json": run(9, "measured", 1.0), "b-crossover.json": run(10, "measured", 2.0),
@@ -361,9 +317,7 @@ def test_a_small_budget_leaves_out_rounds_and_not_curves(monkeypatch):
     """A budget of 170 s on an H200 timed three of 28 curves."""
     made = script(monkeypatch)
     made.transfer, made.seconds = (lambda self: 0.0), (lambda way, n: 1e-6)
-    chosen = {**OPTIONS, "workloads": ("add_one", "square", "sort"), "sizes": (10, 100), "ways": ("cpu_numpy",)}
-    plan = BenchPlan("crossover", tuple(BENCHMARK.cases(chosen, ("float64",), False)), ("cpu_numpy",), 1.0)
     monkeypatch.setattr(benchmark, "LEAST_RUN", 60.0)  # of a clock that advances by a second per reading
-    rows = benchmark.SweepBench(plan, lambda *_: None, Clock(1.0)).run().rows
+    rows = benchmark.SweepBench(plan_of("add_one", "square", "sort", budget=1.0), silent, Clock(1.0)).run().rows
     assert [row.status for row in rows] == ["measured"] * 6
     assert all(row.measurement.step.n < sweeps.ROUNDS for row in rows)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from compute.labs.crossover import claims
 from compute.labs.crossover.claims import (
     Alike,
-    Conclusion,
     LikeForLike,
     MeasuredWay,
     Plausible,
@@ -37,29 +37,24 @@ def verdict(test, *curves):
     return found.verdict if found else "not measured yet"
 
 
-def test_a_ratio_holds_if_half_of_it_is_reached():
-    test = Ratio(SLOW, FAST, 10**6, "float64", 8.0)
-    assert verdict(test, curve("cpu_numpy", 8.0), curve("gpu_cupy", 1.0)) == "holds"
-    assert verdict(test, curve("cpu_numpy", 80.0), curve("gpu_cupy", 1.0)) == "holds"
-    assert verdict(test, curve("cpu_numpy", 4.2), curve("gpu_cupy", 1.0)) == "holds"
-    assert verdict(test, curve("cpu_numpy", 3.8), curve("gpu_cupy", 1.0)) == "does not hold"
-    assert verdict(test, curve("cpu_numpy", 4.0), curve("gpu_cupy", 1.0)) == "undecided"
-    assert verdict(test, curve("cpu_numpy", 3.8, scatter=0.2), curve("gpu_cupy", 1.0)) == "undecided"
+@pytest.mark.parametrize(
+    ("claimed", "slow", "expected"),
+    [
+        (8.0, 80.0, "holds"), (8.0, 4.2, "holds"), (8.0, 3.8, "does not hold"), (8.0, 4.0, "undecided"),
+        (0.72, 0.7, "holds"), (0.72, 50.0, "does not hold"), (0.72, 1.0, "undecided"),  # a loss was claimed
+        (1.2, 1.2, "holds"), (1.2, 0.8, "does not hold"),  # a small gain must be a gain
+    ],
+)  # fmt: skip
+def test_a_ratio_holds_if_half_of_it_is_reached(claimed, slow, expected):
+    test = Ratio(SLOW, FAST, 10**6, "float64", claimed)
+    assert verdict(test, curve("cpu_numpy", slow), curve("gpu_cupy", 1.0)) == expected
+
+
+def test_a_ratio_needs_both_times_and_a_narrow_interval():
+    test, fast = Ratio(SLOW, FAST, 10**6, "float64", 8.0), curve("gpu_cupy", 1.0)
+    assert verdict(test, curve("cpu_numpy", 3.8, scatter=0.2), fast) == "undecided"
     assert verdict(test, curve("cpu_numpy", 8.0)) == "not measured yet"
-    assert verdict(test, curve("cpu_numpy", 8.0, dtype="float32"), curve("gpu_cupy", 1.0)) == "not measured yet"
-
-
-def test_a_loss_that_was_claimed_holds_if_it_is_one():
-    test = Ratio(SLOW, FAST, 10**6, "float64", 0.72)
-    assert verdict(test, curve("cpu_numpy", 0.7), curve("gpu_cupy", 1.0)) == "holds"
-    assert verdict(test, curve("cpu_numpy", 50.0), curve("gpu_cupy", 1.0)) == "does not hold"
-    assert verdict(test, curve("cpu_numpy", 1.0), curve("gpu_cupy", 1.0)) == "undecided"
-
-
-def test_a_small_gain_that_was_claimed_is_a_gain_all_the_same():
-    test = Ratio(SLOW, FAST, 10**6, "float64", 1.2)
-    assert verdict(test, curve("cpu_numpy", 1.2), curve("gpu_cupy", 1.0)) == "holds"
-    assert verdict(test, curve("cpu_numpy", 0.8), curve("gpu_cupy", 1.0)) == "does not hold"
+    assert verdict(test, curve("cpu_numpy", 8.0, dtype="float32"), fast) == "not measured yet"
 
 
 def test_another_method_s_merit_is_not_the_machine_s():
@@ -120,6 +115,9 @@ def test_without_a_record_nothing_is_concluded_and_the_newest_that_says_somethin
     (found,) = (c for c in conclusions([*new, *old]) if c.workload == "quadratic")
     assert (found.verdict, found.where) == ("holds", ("a machine", "2026-01-01"))
     assert found.ours.startswith("10 times (9.8")
+    of_two_runs = [replace(one, run=one.way) for one in old]
+    (found,) = (c for c in conclusions(of_two_runs) if c.workload == "quadratic")
+    assert found.verdict == "not measured yet"
 
 
 @pytest.mark.parametrize("w", workloads(), ids=lambda w: w.name)
@@ -135,27 +133,14 @@ def test_a_claim_names_ways_n_and_settings_that_there_are(w):
             assert 1 <= claim.test.n <= w.sizes[1]
 
 
-def test_times_of_two_runs_are_not_compared():
-    curves = [curve(way, 1.0, of="quadratic", run=way) for way in ("gpu_cupy", "gpu_cupy_elementwise")]
-    (found,) = (c for c in conclusions(curves) if c.workload == "quadratic")
-    assert found.verdict == "not measured yet"
-
-
-def test_records_are_judged_again_only_when_one_has_changed(monkeypatch, tmp_path):
-    judged, of = [], Conclusion
-    monkeypatch.setattr(claims, "Conclusion", lambda *given: judged.append(given) or of(*given))
+def test_a_new_record_is_judged(monkeypatch, tmp_path):
     known = records.timings_folder() / "nvidia-h200-crossover.json"
     monkeypatch.setattr(records, "timings_folder", lambda: tmp_path)
     first = conclusions()
     assert {one.verdict for one in first} == {"not measured yet"}
-    judged.clear()
-    assert conclusions() == first
-    conclusions().clear()  # the caller gets a copy
-    assert conclusions() == first
-    assert not judged
+    first.clear()  # the caller gets a copy
     (tmp_path / known.name).write_bytes(known.read_bytes())
-    assert {one.verdict for one in conclusions()} != {"not measured yet"}
-    assert judged
+    assert {one.verdict for one in conclusions()} > {"holds"}
 
 
 def test_the_recorded_curves_give_a_verdict_on_every_claim():

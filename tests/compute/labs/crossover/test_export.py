@@ -18,7 +18,6 @@ from compute.export.scene import Scene, SceneError
 from compute.labs.crossover import Crossover, lab, picture
 from compute.measure.statistics import Spread
 from compute.ways import recorded
-from compute.ways.catalogue import workloads
 from compute.ways.roofline import Roof, roof_curves
 from compute.ways.workload import Way
 from tests.compute.ways.test_sweep import script
@@ -132,32 +131,17 @@ def test_recorded_curves_of_absent_ways_are_hollow_and_cited_figures_hatched(mon
     assert shown.get_supxlabel() == note
 
 
-def test_the_best_here_is_compared_with_what_was_recorded_as_on_the_page(done, monkeypatch):
-    """Numba takes 10 and 100 µs at the ends of the last two decades, the recorded curve 20."""
-    spread = Spread(2e-5, 2e-5, 2e-5, 9)
-    curve = replace(CURVE, series=dict.fromkeys((100, 10**4, 10**6), spread))
-    monkeypatch.setattr(recorded, "library", lambda folder=None: [curve])
-    monkeypatch.setattr(Way, "missing", property(lambda way: "no GPU" * (way.backend.device == "cuda")))
-    mark = drawn(done, "time").lines[-1]
-    said = " ".join(mark.get_label().split())
-    assert said.startswith(
-        "CuPy (recorded) is faster than the best CPU way from n ≈ 40,000 on; best CPU way: NumPy up to"
-    )
-    assert mark.get_xdata()[0] == pytest.approx(10 ** (4 + 2 * np.log10(2)))
-
-
 def test_a_roof_without_a_rate_of_arithmetic_only_rises():
     (roof,) = roof_curves({"cuda": Roof("gpu", "float64", 2e12, float("inf"))}, [0.0, float("nan"), 0.5]).values()
     assert (list(roof.x), list(roof.y), roof.label) == ([0.05, 5.0], [1e11, 1e13], "roof of the GPU")
 
 
-def test_before_anything_is_measured_there_are_axes_and_no_numbers(tmp_path):
+def test_before_anything_is_measured_there_are_axes_and_no_numbers():
     with closing(Crossover(**VALUES)) as made:
         assert list(made.panels(made.frame())) == ["time"]
         assert not drawn(made, "time").lines
         with pytest.raises(SceneError, match="no raw data"):
             data_files.results(made)
-        assert Crossover.HISTORY.of(Crossover, made.values(), made.snapshot()).missing == ""
 
 
 def test_a_drawing_and_the_numbers_of_what_the_page_has_measured(done, tmp_path, scripted):
@@ -194,9 +178,3 @@ def test_a_sweep_that_had_not_ended_is_shown_and_begins_anew():
         assert {point.status for point in again.sweep.points.values()} == {"waiting"}
         again.run()
         assert (again.status.progress, len(again.data())) == (1.0, 8)
-
-
-@pytest.mark.parametrize("of", workloads(), ids=lambda of: of.name)
-def test_every_axis_says_what_n_counts(of):
-    assert of.axis == f"n [{of.counted}]"
-    assert of.counted

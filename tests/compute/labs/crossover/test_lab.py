@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from math import isnan
 
 import pytest
@@ -14,12 +13,13 @@ from compute.engine import LabClosed, Refused, Supervisor
 from compute.labs.crossover import Crossover, benchmark, lab, picture, results
 from compute.ways import sweep as sweeps
 from compute.ways.catalogue import workload
-from compute.ways.crossing import crossing
-from compute.ways.plan import Point, SweepPlan
+from compute.ways.plan import SweepPlan
 from compute.ways.roofline import Roof
+from compute.ways.runner import FirstCall
+from compute.ways.sweep import Sweep
 from compute.ways.workload import Way
 from tests.compute.engine.faulty import Client
-from tests.compute.ways.test_sweep import A, B, give_roofs, script
+from tests.compute.ways.test_sweep import A, give_roofs, script
 
 LITTLE = {"backend": "cpu_numba", "least": 10, "most": 100, "per_decade": 1, "budget": 0.2,
           "longest": 60.0}  # fmt: skip  # a busy machine skips nothing
@@ -74,19 +74,17 @@ def test_a_step_is_one_slice_and_the_curves_fill_in(scripted):
     scripted.seconds = lambda way, n: 1e-6
     made = Crossover(**LITTLE, ways=["cpu_numpy", "cpu_numba"])
     assert {spot.status for line in picture.ways_of(made.frame()).values() for spot in line.points} == {"waiting"}
-    counts, shown = [0], []
+    samples, drawn = [0], []
     while not made.status.resting:
         made.advance()
-        counts.append(sum(len(point.samples) for point in made.sweep.points.values()))
-        shown.append(picture.ways_of(made.frame()))
-        facts = made.frame().facts
-        assert facts["finished"] == (facts["progress"] == 1.0) == made.status.resting
-    assert set(itertools.starmap(lambda a, b: b - a, itertools.pairwise(counts))) == {0, 1}
-    drawn = [sum(len(line.series()) for line in lines.values()) for lines in shown]
+        frame = made.frame()
+        samples.append(sum(len(point.samples) for point in made.sweep.points.values()))
+        drawn.append(sum(len(line.series()) for line in picture.ways_of(frame).values()))
+        assert frame.facts["finished"] == (frame.facts["progress"] == 1.0) == made.status.resting
+    assert {after - before for before, after in itertools.pairwise(samples)} == {0, 1}
     assert drawn == sorted(drawn)
-    assert drawn[-1] == 4
-    assert {0, 1, 2, 3} <= set(drawn)
-    assert made.frame().notes["doing"] == "complete"
+    assert set(drawn) == {0, 1, 2, 3, 4}
+    assert frame.notes["doing"] == "complete"
 
 
 def test_a_turn_ends_although_more_slices_are_asked_for(monkeypatch):
@@ -95,24 +93,6 @@ def test_a_turn_ends_although_more_slices_are_asked_for(monkeypatch):
     monkeypatch.setattr(lab, "perf_counter", clock)
     assert made.advance(1000).steps == 2
     assert made.elapsed == pytest.approx(0.01)
-
-
-def test_the_crossing_and_the_roofs_of_a_frame(scripted):
-    scripted.seconds = lambda way, n: 1e-9 * n if way == "cpu_numpy" else 1e-7 * n**0.5
-    ways = ["cpu_numpy", "cpu_numba"]
-    made = Crossover(backend="cpu_numba", least=100, most=10**6, per_decade=1, ways=ways, longest=60)
-    made.run()
-    frame = made.frame()
-    slow, fast = (picture.ways_of(frame)[way].series() for way in ("cpu_numpy", "cpu_numba"))
-    assert crossing(slow, fast).n == pytest.approx(1e4)
-    assert (frame.notes["slow"], frame.notes["fast"]) == ("cpu_numpy", "cpu_numba")
-    assert re.fullmatch("Numba is faster than NumPy from n ≈ 10,00[01] on", frame.notes["crossing"])  # equal at 10 000
-    spot = picture.ways_of(frame)["cpu_numpy"].points[0]
-    assert spot.moved == pytest.approx(16e9)  # 8 bytes read and 8 written in a nanosecond
-    assert spot.intensity == pytest.approx(1 / 16)
-    assert spot.percent == pytest.approx(1600)  # of a simulated 1 GB/s
-    assert picture.roofs_of(frame)["host"].bandwidth == 1e9
-    assert picture.ways_of(frame)["cpu_numpy"].series(transfer=True) == {}  # unknown, as it was not requested
 
 
 def test_a_new_value_drops_the_sweep_and_gives_its_arrays_back(scripted):
@@ -205,31 +185,23 @@ def test_it_lives_with_the_gpu_if_there_is_one(monkeypatch):
     assert reason == "this lab is open on the host; open it with a GPU's backend"
 
 
-def test_larger_n_that_would_hold_up_others_are_skipped():
-    plan = SweepPlan(workload("add_one"), (A, B), (10, 100, 1000), longest=0.5)
-    points = {(way.name, n): Point(way, n) for way in plan.ways for n in plan.sizes}
-    checks = sweeps.Checks(plan, points)
-    a, b = ([points[f"cpu_numpy_{way}", n] for n in plan.sizes] for way in "ab")
-    a[0].call_seconds, a[0].handling = 1e-6, 2.0
-    assert checks._too_slow(a[1], plan.case(100)) == ""  # the first call compiles
-    a[1].call_seconds, a[1].handling = 1e-6, 0.06
-    reason = checks._too_slow(a[2], plan.case(1000))
+def test_an_n_whose_arrays_would_take_too_long_to_compare_is_skipped(scripted, monkeypatch):
+    now = 0.0
+
+    def check(runner, truth):
+        """Take 2 s at the first n, which may compile, then 0.6 ms an element."""
+        nonlocal now
+        now += 2.0 if runner._case.n == 10 else 6e-4 * runner._case.n
+        return FirstCall(0.0, 0.0)
+
+    scripted.check, scripted.seconds = check, lambda way, n: 1e-6
+    monkeypatch.setattr(sweeps, "perf_counter", lambda: now)
+    made = Sweep(SweepPlan(workload("add_one"), (A,), (10, 100, 1000), budget=1.0, longest=0.5))
+    for _ in made.measure():
+        pass
+    assert [point.status for point in made.points.values()] == ["measured", "measured", "skipped"]
+    reason = made.points["cpu_numpy_a", 1000].reason
     assert reason == "about 0.6 s to prepare and compare its arrays; limit 0.5 s"
-    a[0].n, a[0].handling = 10**7, 0.06  # 160 MB explain the time
-    late, case = Point(A, 10**8), plan.case(10**8)
-    reason = sweeps.Checks(plan, {("cpu_numpy_a", 10**7): a[0]})._too_slow(late, case)
-    assert reason == "about 0.6 s to prepare and compare its arrays; limit 0.5 s"
-    b[0].call_seconds, b[0].handling = 0.101, 0.0
-    reason = checks._too_slow(b[1], plan.case(100))
-    assert reason == "about 1 s a call; limit 0.5 s"
-    b[1].call_seconds, b[1].handling = 0.102, 0.0
-    assert checks._too_slow(b[2], plan.case(1000)) == ""  # a call costs a tenth of a second at any n
-    checks._references[10] = 0.06
-    b[0].call_seconds = 0.0
-    reason = checks._too_slow(b[1], plan.case(100))
-    assert reason == "about 0.6 s for the reference; limit 0.5 s"
-    checks._references[10] = 0.04
-    assert checks._too_slow(b[1], plan.case(100)) == ""
 
 
 def test_after_a_change_of_dtype_the_new_roof_gives_percents(scripted):
@@ -259,9 +231,8 @@ def test_only_first_calls_and_roofs_are_announced_as_cold(scripted):
     assert made.status.cold
 
 
-def test_it_lives_in_an_engine_beside_another_lab():
-    labs = {"crossover": "compute.labs.crossover:Crossover"}
-    engine = Supervisor("host", labs=labs)
+def test_it_runs_in_an_engine_with_another_lab():
+    engine = Supervisor("host", labs={"crossover": "compute.labs.crossover:Crossover"})
     engine.start()
     try:
         other = Client(engine, "diffusion", eager=True, backend="cpu_numpy", ny=32, nx=32)
@@ -272,17 +243,14 @@ def test_it_lives_in_an_engine_beside_another_lab():
         client.handle.run()
         last = client.wait_frame(lambda frame: frame.facts["finished"] == 1.0)  # the roofs may compile
         assert len(other.frames) > before
-        drawn = picture.ways_of(last)
-        on_host = [way for way in workload("square").ways() if way.backend.device == "host"]
-        assert {way.name for way in on_host if not way.missing} == set(drawn)
-        assert all(set(line.series()) == {10, 100} for line in drawn.values())
+        series = {name: line.series() for name, line in picture.ways_of(last).items()}
+        here = [way for way in workload("square").ways() if way.backend.device == "host" and not way.missing]
+        assert {way.name for way in here} == set(series)
+        assert all(set(of) == {10, 100} for of in series.values())
         client.handle.act("try_trap", which="complex_power")
         seen = client.wait_frame(lambda frame: picture.trap_result(frame) is not None)
         assert picture.trap_result(seen)["name"] == "complex_power"
-        assert set(picture.trap_result(seen)) == {"name", "wrong", "right"}
-        assert {name: line.series() for name, line in picture.ways_of(seen).items()} == {
-            name: line.series() for name, line in drawn.items()
-        }
+        assert {name: line.series() for name, line in picture.ways_of(seen).items()} == series
         client.handle.update(ways=["gpu_magic"])
         assert "has no way" in client.wait(Refused).text
         client.handle.update(workload="sort", most=100)

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 import pytest
 
-from compute.labs.crossover.workloads import mandelbrot_area, monte_carlo_pi
+from compute.labs.crossover.workloads import mandelbrot_area
 from compute.labs.crossover.workloads.mandelbrot_area import cpu as area
 from compute.labs.crossover.workloads.monte_carlo_pi import cpu as points
 
@@ -43,16 +43,11 @@ def test_the_bits_are_those_of_splitmix64():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_points_are_uniform_over_the_square(seed):
+def test_points_are_uniform_and_uncorrelated_with_neighbours_and_neighbouring_seeds(seed):
     """Chi squared over 16 x 16 boxes has 255 degrees of freedom."""
     counts, _, _ = np.histogram2d(*drawn(N, seed), bins=16, range=((0, 1), (0, 1)))
-    expected = N / 256
-    chi2 = ((counts - expected) ** 2 / expected).sum()
+    chi2 = ((counts - N / 256) ** 2 / (N / 256)).sum()
     assert abs(chi2 - 255) < SURE * sqrt(2 * 255)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_neighbouring_points_and_neighbouring_seeds_are_unrelated(seed):
     x, y = drawn(N, seed) - 0.5
     other = drawn(N, seed + 1)[0] - 0.5
     for a, b in ((x, y), (x[1:], x[:-1]), (x[1:], y[:-1]), (x[16:], x[:-16]), (x, other), (x[1:], other[:-1])):
@@ -109,7 +104,3 @@ def test_the_area_is_that_of_the_same_points_followed_one_by_one(n):
     area.area_numba(n, 5, out)
     hits = out[0] * n / mandelbrot_area.BOX
     assert abs(hits - np.count_nonzero(stays)) < 2.5  # rounding of c may decide at the edge
-
-
-def test_the_reference_s_standard_error_is_that_of_a_share():
-    assert monte_carlo_pi.reference(10**6, 0)[1][0] == pytest.approx(1.642e-3, rel=1e-3)

@@ -18,8 +18,6 @@ from tests import cupy_on_cpu
 from tests.sass import straight_runs
 from tests.simulator import simulate
 
-NAMES = [trap.name for trap in traps()]
-
 
 def side(name, which):
     """Return a program of a trap that runs with NumPy in place of CuPy."""
@@ -42,18 +40,10 @@ def test_a_trap_s_file_is_complete(trap):
     for part in ("**What you see.**", "**Why.**", "**Instead.**"):
         assert part in trap.about
     assert trap.wrong.backend == trap.right.backend
-    assert trap.wrong.source != trap.right.source
     for which, program in (("wrong", trap.wrong), ("right", trap.right)):
         assert f"def {which}(n: int" in program.source
         assert program.summary
         assert len(program.source.splitlines()) <= 60  # both are shown next to each other on a slide
-    assert trap.seen
-
-
-def test_the_traps_of_the_lecture_are_all_there():
-    assert NAMES == [
-        "first_call", "no_synchronise", "zeros", "out_of_bounds", "in_place_race", "float64_literals", "complex_power",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [trap.name for trap in traps() if trap.wrong.backend.device == "host"])
@@ -72,7 +62,12 @@ def test_the_programs_for_cupy_see_what_they_say(name, which, cupy):
         with pytest.raises(IndexError):
             side(name, which).run(10)
         return
-    assert set(side(name, which).run(100)) == set(trap(name).seen)
+    seen = side(name, which).run(1000)
+    assert set(seen) == set(trap(name).seen)
+    if name == "out_of_bounds":
+        assert isnan(seen["element"])
+    if name == "complex_power":  # right either way in NumPy
+        assert seen["error"] < 1e-4
 
 
 def test_literals_without_f_are_computed_in_float64(cupy, tmp_path):
@@ -97,15 +92,6 @@ def test_the_right_program_waits_before_both_readings_of_the_clock(cupy, monkeyp
         monkeypatch.setattr(program.module(), "perf_counter", lambda: events.append("clock") or 0.0)
         program.run(2)
         assert events == [*waits, "clock", *waits, "clock"]
-
-
-def test_the_right_program_sees_a_bad_index(cupy):
-    assert isnan(side("out_of_bounds", "right").run(10)["element"])
-
-
-@pytest.mark.parametrize("which", ["wrong", "right"])
-def test_squares_of_complex_numbers_are_right_either_way_in_numpy(which, cupy):
-    assert side("complex_power", which).run(1000)["error"] < 1e-4
 
 
 def test_the_race_is_seen_and_two_arrays_have_none():

@@ -137,22 +137,13 @@ def test_numba_s_kernels_agree_in_its_simulator():
 
 @pytest.mark.parametrize("w", workloads(), ids=lambda w: w.name)
 def test_a_workload_s_folder_is_complete(w):
-    least, most = w.sizes
-    assert 1 <= least < most
-    assert w.on in ("device", "host")
-    assert set(w.tolerance) == set(DTYPES)
-    assert w.title
-    for cited in w.cited:
-        assert str(cited.n).strip("0") == "1"  # tutorials use powers of ten
-        assert cited.seconds > 0
-        assert cited.dtype in ("", *DTYPES)
+    assert all(str(cited.n).strip("0") == "1" for cited in w.cited)  # tutorials use powers of ten
     assert w.about.startswith(f"# {w.title}\n")
     for part in ("**The lesson.**", "**What was claimed.**", "**Claims checked.**", "**Included.**"):
         assert part in w.about
     assert {"cpu_numpy", "cpu_numba"} & {way.name for way in w.ways()}
     for way in w.ways():
         assert way.summary
-        assert f'@way("{way.name}"' in way.source
         assert len(way.source.splitlines()) <= 80  # the source is shown to an audience
 
 
@@ -215,25 +206,21 @@ def test_a_folder_or_a_file_that_lacks_something_is_named():
         built_in_workload("compute.labs.crossover.traps")
 
 
-def test_extras_write_all_of_an_array_larger_than_the_caches():
-    scratch = np.zeros(4)
-    ecosystem_of("gpu_torch").evict(scratch)
-    assert list(scratch) == [1, 1, 1, 1]
-
+def test_eviction_writes_a_whole_array_and_waits_for_jax():
     class Immutable:
-        def __init__(self, log):
-            self.log = log
+        ready = False
 
         def __add__(self, one):
-            self.log.append(one)
             return self
 
         def block_until_ready(self):
-            self.log.append("waited")
+            self.ready = True
 
-    log = []
-    ecosystem_of("gpu_jax").evict(Immutable(log))
-    assert log == [1, "waited"]
+    scratch, immutable = np.zeros(4), Immutable()
+    ecosystem_of("gpu_torch").evict(scratch)
+    assert list(scratch) == [1, 1, 1, 1]
+    ecosystem_of("gpu_jax").evict(immutable)
+    assert immutable.ready
 
 
 def test_the_grid_is_of_round_numbers_within_the_sizes():

@@ -7,8 +7,6 @@ from itertools import product
 import numpy as np
 import pytest
 
-from compute.display import cpu_numpy as raster_reference
-from compute.display import gpu as raster
 from compute.labs.diffusion import cpu_numpy, gpu_cupy
 from compute.labs.diffusion.scheme import EDGES, launches
 from tests.cuda_on_cpu import upload
@@ -113,34 +111,3 @@ def test_a_cut_covers_the_grid_within_the_number_of_warps(dtype):
         assert (warps // strips - 1) * rows < ny <= warps // strips * rows
         assert rows <= gpu_cupy.TALL if tiling.inner else warps <= max(132 * tiling.warps, strips)
         assert tiling.warps <= tiling.blocks
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_raster_kernels_equal_the_reference_in_both_block_orders(on_cpu, dtype):
-    u = np.random.default_rng(5).normal(size=(45, 70)).astype(dtype)
-    u[3, 4], u[40, 60] = np.nan, np.inf
-    truth, means, levels = np.empty(4), np.empty((7, 10), np.float32), np.empty((7, 10), np.uint8)
-    raster_reference.survey(u, truth, truth)
-    raster_reference.reduce(u, means, 2, 1, 7)
-    raster_reference.levels(means, levels, -0.5, 0.4)
-    for backwards in (False, True):
-        seen, got, made = (upload(np.zeros_like(like)) for like in (truth, means, levels))
-        for _ in range(2):  # the first round compiles, the second uses the block order
-            raster.survey(upload(u), upload(np.zeros(raster_reference.WORK_SHAPE)), seen)
-            raster.reduce(upload(u), got, 2, 1, 7)
-            raster.levels(got, made, -0.5, 0.4)
-            on_cpu(backwards)
-        np.testing.assert_allclose(seen, truth, rtol=1e-12)
-        np.testing.assert_allclose(got, means, rtol=1e-6)
-        np.testing.assert_array_equal(made, levels)
-
-
-def test_disc_and_window_equal_the_reference(on_cpu):
-    for y, x, radius in [(4.5, 0.0, 2.6), (20.0, 30.0, 7.0), (-50.0, 200.0, 3.0), (0.0, 0.0, 0.2)]:
-        u, truth = upload(np.zeros((23, 31))), np.zeros((23, 31))
-        raster.disc(u, y, x, radius, 7.0)
-        raster_reference.disc(truth, y, x, radius, 7.0)
-        np.testing.assert_array_equal(u, truth)
-    u, out = np.random.default_rng(6).random((9, 8)).astype(np.float32), upload(np.zeros((3, 4)))
-    raster.window(upload(u), out, 2, 3)
-    np.testing.assert_array_equal(out, u[2:5, 3:7])

@@ -12,9 +12,7 @@ from compute.devices import backends
 from compute.export.scene import Style
 from compute.lab import lab as base
 from compute.labs.diffusion import Diffusion, lab
-from compute.labs.diffusion.gpu_slab_device import pixel_rows
 from compute.labs.diffusion.scheme import EDGES
-from compute.labs.diffusion.slabs import SlabLayout
 from tests.cuda_streams import SlabGpu
 
 
@@ -104,16 +102,6 @@ def test_other_backends_compute_on_one_device():
     made = Diffusion(backend="cpu_numpy", ny=8, nx=8, devices="cuda:0-3")
     assert made.advance(2).devices == 1
     assert made.device.name == "host"
-
-
-@pytest.mark.parametrize(("ny", "count", "y0", "factor"), [(61, 3, 0, 7), (61, 3, 4, 5), (61, 5, 0, 1), (40, 5, 3, 20)])
-def test_every_row_of_pixels_is_assigned_once_to_the_slab_where_it_begins(ny, count, y0, factor):
-    layout, height = SlabLayout(ny, count, 8), -(-(ny - y0) // factor)
-    found = list(pixel_rows(layout, y0, factor, height))
-    assert [row for _, first, last in found for row in range(first, last)] == list(range(height))
-    for number, first, last in found:
-        assert layout.owner(y0 + first * factor) == number
-        assert min(y0 + last * factor, ny) <= layout.slabs[number].last or last == first + 1
 
 
 def test_links_do_not_contain_the_number_of_gpus(gpus):

@@ -28,12 +28,16 @@ def test_an_unstable_field_becomes_unhealthy_until_a_reset(diffusion):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_every_preset_gives_a_finite_field_of_any_shape(preset):
-    lab = Diffusion(ny=37, nx=61, preset=preset)
-    assert np.isfinite(lab.field()).all()
-    assert np.ptp(lab.field()) > 0
+def test_every_preset_gives_a_finite_field_of_any_shape_in_blocks_of_any_size(preset, monkeypatch):
+    lab = Diffusion(ny=45, nx=61, preset=preset, dtype="float64")
+    made = lab.field()
+    assert np.isfinite(made).all()
+    assert np.ptp(made) > 0
     lab.update(ny=1, nx=5)
     assert lab.field().shape == (1, 5)
+    monkeypatch.setattr(initial, "BLOCK", 7 * 61)
+    lab.update(ny=45, nx=61)
+    np.testing.assert_array_equal(lab.field(), made)
 
 
 def test_a_changed_preset_restarts_and_other_parameters_do_not():
@@ -60,32 +64,27 @@ def test_present_values_equal_the_parameters_however_they_were_set():
 
     held_within: list[bool] = []
     lab.param.watch(lambda _: held_within.append(holds()), ["r", "edges"])
-    assert holds()
     lab.r = 0.1
-    assert holds()
     lab.update(edges="periodic", section_at=0.25)
-    assert holds()
+    assert held_within == [True, True]
     with pytest.raises(ValueError, match="seed"):
         lab.param.update(probe_x=0.1, seed=-1)  # probe_x stays set
-    assert holds()
     with pytest.raises(ValueError, match="seed"):
         lab.update(probe_x=0.2, seed=-1)
     assert holds()
     with param.parameterized.discard_events(lab):
         lab.probe_y = 0.75
-    assert holds()
     lab.values()["r"] = 7.0
     assert holds()
-    assert held_within == [True, True]
     lab.ny = 48  # makes a new grid
     assert (holds(), lab.field().shape) == (True, (48, 32))
     lab.ny = 32
-    frame = lab.frame()
-    assert (frame.facts["r"], frame.facts["probe_y"], frame.facts["probe_x"]) == (0.1, 24, 3)
+    facts = lab.frame().facts
+    assert (facts["r"], facts["probe_y"], facts["probe_x"]) == (0.1, 24, 3)
 
 
 def test_checkpoint_and_rollback():
-    lab = Diffusion(ny=32, nx=32)
+    lab = Diffusion(ny=32, nx=32, preset="single mode")
     with pytest.raises(ValueError, match="checkpoint"):
         lab.act("rollback")
     lab.advance(5)
@@ -96,12 +95,7 @@ def test_checkpoint_and_rollback():
     lab.act("rollback")
     np.testing.assert_array_equal(lab.field(), kept)
     assert lab.steps == 5
-
-
-def test_a_restored_snapshot_has_the_exact_solution():
-    lab = Diffusion(ny=32, nx=40, preset="single mode")
-    lab.advance(7)
-    other = Diffusion(backend="cpu_numpy", ny=32, nx=40)
+    other = Diffusion(backend="cpu_numpy", ny=32, nx=32)
     other.restore(lab.snapshot())
     np.testing.assert_array_equal(other.exact(), lab.exact())
 
@@ -136,12 +130,15 @@ def test_an_image_becomes_the_upright_initial_field(file_type):
     [(b"GIF89a" + bytes(100), "neither"), (b"\x89PNG\r\n\x1a\n" + bytes(50), "neither"), (bytes(17 * 2**20), "16 MiB")],
     ids=["gif", "broken", "large"],
 )
-def test_an_invalid_image_is_refused(data, words):
-    lab = Diffusion(ny=16, nx=16)
+def test_an_invalid_image_is_refused_and_loses_nothing(data, words):
+    lab = Diffusion(ny=16, nx=16, preset="gaussian", backend="cpu_numpy")
+    lab.advance(3)
+    lab.act("reset")
     before = lab.field()
     with pytest.raises(ValueError, match=words):
         lab.act("load_image", data=data)
     np.testing.assert_array_equal(lab.field(), before)
+    assert lab.frame().notes["undo"] == "gaussian at step 3"
 
 
 @pytest.mark.parametrize(
@@ -150,12 +147,9 @@ def test_an_invalid_image_is_refused(data, words):
         ({"r": 0.3}, r"r' must be at most 0\.25, not 0\.3"),
         ({"r": float("nan")}, r"r' must be at most 0\.25, not nan"),
         ({"ny": 0}, "ny' must be at least 1, not 0"),
-        ({"nx": 10**9}, "nx' must be at most 16384"),
         ({"edges": "open"}, "edges"),
-        ({"dtype": "int8"}, "dtype"),
         ({"backend": "fortran"}, "backend"),
         ({"variant": "magic"}, "variant must be empty or one of T-step, one-step for cpu_numba"),
-        ({"unknown": 1}, "no parameter 'unknown'; it has"),
         ({"limits_field": (2.0, 1.0)}, "limits_field"),
         ({"limits_laplacian": (0.0, float("inf"))}, "limits_laplacian"),
         ({"text": "x" * 41}, "text"),
@@ -194,20 +188,6 @@ def test_a_grid_beyond_memory_is_refused_before_anything_is_allocated(monkeypatc
         lab.update(ny=16384, nx=16384)
     assert lab.ny == 64
     np.testing.assert_array_equal(lab.field(), before)
-
-
-def test_unknown_actions_and_invalid_arguments_are_refused():
-    lab = Diffusion(ny=8, nx=8)
-    with pytest.raises(ValueError, match="action must be one of"):
-        lab.act("close")
-    with pytest.raises(ValueError, match="steps must be at least 1"):
-        lab.advance(0)
-    with pytest.raises(ValueError, match="shape"):
-        lab.load(np.zeros((3, 3)))
-    with pytest.raises(ValueError, match="finite"):
-        lab.load(np.full((8, 8), np.nan))
-    with pytest.raises(ValueError, match="radius"):
-        lab.paint([(1, 1)], 1.0, 0.0)
 
 
 @pytest.mark.parametrize("order", [("preset", "ny", "dtype", "edges"), ("dtype", "edges", "ny", "preset")])
@@ -290,6 +270,7 @@ def test_browsing_presets_keeps_the_computed_field():
 
 def test_reset_returns_to_the_image_until_it_is_forgotten():
     lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
+    lab.act("checkpoint")
     lab.act("load_image", data=png(64, 64))
     image = lab.field()
     assert lab.frame().notes["image"] != ""
@@ -302,21 +283,12 @@ def test_reset_returns_to_the_image_until_it_is_forgotten():
     assert lab.frame().notes["image"] == ""
     np.testing.assert_array_equal(lab.field(), Diffusion(ny=32, nx=32, preset="gaussian", dtype="float64").field())
     lab.act("undo")
-    np.testing.assert_allclose(lab.field(), image, atol=1e-7)
-    assert lab.frame().notes["image"] != ""
-
-
-def test_a_checkpoint_made_before_an_image_loses_it_and_undo_brings_it_back():
-    """Observed: the key of "Restore checkpoint" was pressed by mistake, and the uploaded image was lost."""
-    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
-    lab.act("checkpoint")
-    lab.act("load_image", data=png(64, 64))
-    image = lab.field()
-    lab.act("rollback")
+    lab.act("rollback")  # a checkpoint made before the image
     assert lab.frame().notes["undo"] == "your image at step 0"
     lab.act("undo")
     lab.act("reset")
-    np.testing.assert_array_equal(lab.field(), image)
+    np.testing.assert_allclose(lab.field(), image, atol=1e-7)
+    assert lab.frame().notes["image"] != ""
 
 
 @pytest.mark.parametrize(
@@ -341,27 +313,6 @@ def test_a_frame_contains_the_part_of_the_image_that_is_shown(size, grid, kept):
     assert row.max() == pytest.approx(ramp[-1], abs=1.5 / min(width, grid[1]))
 
 
-def test_a_field_without_memory_is_not_kept(monkeypatch):
-    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
-    lab.advance(3)
-    monkeypatch.setattr("compute.labs.diffusion.history.Host.free_bytes", lambda self: 4 * 32 * 32)
-    lab.act("reset")
-    assert lab.steps == 0
-    assert lab.frame().notes["undo"] == ""
-    with pytest.raises(ValueError, match="nothing to undo"):
-        lab.act("undo")
-
-
-def test_a_refused_action_loses_nothing():
-    lab = Diffusion(ny=32, nx=32, preset="gaussian", backend="cpu_numpy")
-    lab.advance(3)
-    lab.act("reset")
-    lab.advance(2)
-    with pytest.raises(ValueError, match="neither"):
-        lab.act("load_image", data=b"no picture")
-    assert lab.frame().notes["undo"] == "gaussian at step 3"
-
-
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_new_field_needs_no_more_than_the_predicted_memory(preset):
     sides = {"ny": 2048, "nx": 2048, "preset": preset, "backend": "cpu_numpy"}
@@ -371,14 +322,6 @@ def test_a_new_field_needs_no_more_than_the_predicted_memory(preset):
         assert tracemalloc.get_traced_memory()[1] <= Diffusion.predicted_bytes(**sides)
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_a_preset_does_not_depend_on_the_blocks_of_rows_it_is_made_in(preset, monkeypatch):
-    made = Diffusion(ny=45, nx=37, preset=preset, dtype="float64", backend="cpu_numpy").field()
-    monkeypatch.setattr(initial, "BLOCK", 7 * 37)
-    again = Diffusion(ny=45, nx=37, preset=preset, dtype="float64", backend="cpu_numpy").field()
-    np.testing.assert_array_equal(again, made)
 
 
 @pytest.mark.parametrize("most", [255, 65535])

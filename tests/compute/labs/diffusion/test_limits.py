@@ -60,14 +60,6 @@ def test_both_pictures_of_an_unstable_field_show_its_chequerboard(backend):
         assert (levels[~signs] == ends[1]).all()
 
 
-def test_automatic_limits_of_the_laplacian_follow_each_frame_without_limits_of_the_field():
-    lab = Diffusion(ny=24, nx=24, unstable=True, r=0.3, preset="gaussian + chequerboard mode", backend="cpu_numpy")
-    lab.advance(60)
-    peak = float(np.abs(lab.laplacian()).max())
-    assert lab.frame().rasters["laplacian"].span == (pytest.approx(-peak), pytest.approx(peak))
-    lab.close()
-
-
 def test_a_stroke_before_the_first_frame_does_not_change_the_limits(lab):
     lab.act("paint", points=[(5.0, 5.0)], value=9.0, radius=3.0)
     assert limits(lab) == began(lab)
@@ -137,26 +129,8 @@ def test_limits_that_are_held_later_are_in_the_history(before):
     assert replay.lab.history.entries == lab.history.entries
 
 
-def test_limits_that_are_held_from_the_beginning_need_no_entry(lab):
-    image(lab)
-    lab.frame()
-    lab.advance(40)
-    assert [entry["do"] for entry in lab.history.entries] == ["load_image"]
-
-
-def test_a_refit_with_arguments_is_refused():
-    with pytest.raises(ValueError, match="refit needs nothing, not x"):
-        Diffusion.HISTORY.require_entry("refit", {"x": 1})
-
-
 @pytest.mark.parametrize("values", [{"dtype": "float64"}, {"backend": "cpu_numba"}])
 def test_limits_survive_another_number_type_and_backend(lab, values):
     lab.advance(40)
     lab.update(**values)
     assert limits(lab) == pytest.approx(began(lab), rel=1e-6)
-
-
-def test_without_fixed_limits_each_frame_spans_its_field():
-    lab = Diffusion(ny=24, nx=24, preset="single mode", backend="cpu_numpy")
-    lab.advance(40)
-    assert limits(lab) == (float(lab.field().min()), float(lab.field().max()))

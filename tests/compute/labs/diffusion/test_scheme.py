@@ -171,24 +171,3 @@ def test_an_infinite_cell_at_one_edge_does_not_affect_the_opposite_edge(any_back
             made.append(device.download(out))
         assert not np.isfinite(made[1][spoilt])
         np.testing.assert_array_equal(made[1][clean], made[0][clean])
-
-
-def test_passes_sum_to_the_steps_are_odd_in_number_and_fit_the_apron():
-    for steps in range(1, 200):
-        passes = cpu_numba.passes(steps)
-        assert sum(passes) == steps
-        assert len(passes) % 2 == 1
-        assert 1 <= min(passes) <= max(passes) <= cpu_numba.MOST_STEPS <= cpu_numba.APRON
-
-
-@pytest.mark.parametrize("threads", [1, 2, 16, 192])
-@pytest.mark.parametrize("shape", [*SHAPES, (512, 512), (16384, 16384), (3, 16384), (16384, 3)], ids=str)
-def test_tiles_cover_the_grid_and_fit_their_memory(shape, threads):
-    for itemsize in (4, 8):
-        height, width = cpu_numba.tile_shape(shape, itemsize, threads)
-        assert 1 <= height <= max(cpu_numba.TILE_BYTES // (2 * cpu_numba.TILE_WIDTH * itemsize), cpu_numba.APRON)
-        assert 1 <= width <= cpu_numba.TILE_WIDTH
-
-
-def test_mode_factor_at_the_limit_is_minus_one():
-    assert scheme.growth_factor(10, 10, 5, 5, "periodic", 0.25) == pytest.approx(-1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -56,30 +54,31 @@ def test_every_change_is_undone_and_redone_one_by_one(lab):
         lab.act("redo")
 
 
-def test_a_new_change_ends_redo(lab):
-    stroke(lab, 4.0)
-    lab.act("undo")
-    assert lab.frame().notes["redo"] == "gaussian at step 0"
-    stroke(lab, 9.0)
-    assert lab.frame().notes["redo"] == ""
-
-
-def test_a_stroke_after_an_undo_is_a_separate_change(lab):
-    """Its first request may have been refused; the following ones do not belong to the undone stroke."""
+def test_a_new_change_ends_redo_and_a_refused_one_does_not(lab):
     stroke(lab, 4.0, 5.0)
     lab.act("undo")
+    assert lab.frame().notes["redo"] == "gaussian at step 0"
+    with pytest.raises(ValueError, match="radius"):
+        lab.act("paint", points=[(9.0, 9.0)], value=1.0, radius=99.0)
+    lab.act("redo")
+    lab.act("undo")
     before = lab.field()
+    # its first request may have been refused; the following ones do not belong to the undone stroke
     lab.act("paint", points=[(9.0, 9.0)], value=1.0, radius=2.0, begins=False)
+    assert lab.frame().notes["redo"] == ""
     lab.act("undo")
     np.testing.assert_array_equal(lab.field(), before)
 
 
-def test_a_refused_stroke_changes_nothing(lab):
-    stroke(lab, 4.0)
-    lab.act("undo")
-    with pytest.raises(ValueError, match="radius"):
-        lab.act("paint", points=[(9.0, 9.0)], value=1.0, radius=99.0)
-    lab.act("redo")
+def undone(lab):
+    """Undo all changes that were kept; return their number."""
+    number = 0
+    while lab.frame().notes["undo"]:
+        lab.act("undo")
+        number += 1
+    with pytest.raises(ValueError, match="older fields were discarded"):
+        lab.act("undo")
+    return number
 
 
 def test_the_number_of_kept_fields_is_limited(lab, monkeypatch):
@@ -89,25 +88,21 @@ def test_the_number_of_kept_fields_is_limited(lab, monkeypatch):
     assert lab.frame().notes["gone"] == ""
     stroke(lab, 10.0)
     assert "older fields were discarded: the limit is 3 fields or" in lab.frame().notes["gone"]
-    for _ in range(3):
-        lab.act("undo")
-    with pytest.raises(ValueError, match="older fields were discarded"):
-        lab.act("undo")
+    assert undone(lab) == 3
 
 
-def test_the_kept_bytes_are_limited_and_a_shared_checkpoint_counts_once(monkeypatch):
+@pytest.mark.parametrize(("bytes_", "kept"), [(int(4.5 * 100 * 100 * 4), 3), (1, 1)])
+def test_the_kept_bytes_are_limited_and_a_shared_checkpoint_counts_once(monkeypatch, bytes_, kept):
+    """Four fields fit: three and their common checkpoint. The latest is always kept."""
+    monkeypatch.setattr(history, "MOST_BYTES", bytes_)
     lab = Diffusion(ny=100, nx=100, preset="gaussian", backend="cpu_numpy")
     lab.act("checkpoint")
-    monkeypatch.setattr(history, "MOST_BYTES", int(4.5 * 100 * 100 * 4))  # one more field would not fit
     for x in range(9):
         stroke(lab, 4.0 + x)
-    assert len(lab.earlier.past) == 3  # and their common checkpoint
-    monkeypatch.setattr(history, "MOST_BYTES", 1)
-    stroke(lab, 4.0)
-    assert len(lab.earlier.past) == 1  # the latest is always kept
+    assert undone(lab) == kept
 
 
-def test_a_replayed_history_keeps_no_fields(lab):
+def test_nothing_is_undone_after_a_replayed_history_or_an_opened_link(lab):
     stroke(lab, 4.0, 5.0)
     lab.advance(2)
     recorded = Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot())
@@ -115,15 +110,10 @@ def test_a_replayed_history_keeps_no_fields(lab):
     twin = Diffusion(**{**recorded.values, "backend": "cpu_numpy"})
     for entry in recorded.entries:
         twin.HISTORY.apply(twin, entry)
-    assert twin.earlier.past == []
-
-
-def test_opening_a_link_leaves_nothing_to_undo(lab):
-    other = Diffusion(ny=32, nx=32, preset="ring", backend="cpu_numpy")
-    other.advance(3)
-    lab.update(ny=32, nx=32, preset="ring")
-    lab.restore(other.snapshot())
-    assert lab.frame().notes["undo"] == ""
+    assert twin.frame().notes["undo"] == ""
+    twin.update(ny=32, nx=32, preset="ring")
+    twin.restore(Diffusion(ny=32, nx=32, preset="ring", backend="cpu_numpy").snapshot())
+    assert twin.frame().notes["undo"] == ""
 
 
 def test_another_grid_ends_undo_with_the_reason(lab):
@@ -164,26 +154,11 @@ def test_kept_pictures_count_and_a_shared_one_once(lab, monkeypatch):
     monkeypatch.setattr(history, "MOST_BYTES", 5 * 2**20)
     for number in range(9):
         lab.act("load_image", data=picture(number))
-    assert 3 <= len(lab.earlier.past) <= 5
-    assert lab.earlier.held <= history.MOST_BYTES
     assert "older fields were discarded" in lab.frame().notes["gone"]
-    before = lab.earlier.held
     for x in range(3):
         stroke(lab, 4.0 + x)  # on the same picture
-    assert len(lab.earlier.past) >= 5
-    assert lab.earlier.held < before + 2**20 + 2**16
-
-
-def test_kept_histories_count(lab):
-    """Each entry counts once, however many fields share it."""
-    long = [(x % 24 + 0.5, 3.0) for x in range(900)]
-    lab.act("paint", points=long, value=1.0, radius=1.0)
-    stroke(lab, 4.0)
-    once = lab.earlier.held
-    assert once > 900 * 2 * sys.getsizeof(1.0)
-    for x in range(5):
-        stroke(lab, 5.0 + x)
-    assert lab.earlier.held < once + 5 * (4 * 24 * 24 + 4000)
+    assert lab.earlier.held <= history.MOST_BYTES
+    assert 5 <= undone(lab) <= 8
 
 
 def test_the_fields_of_all_labs_share_a_limit_that_a_closed_lab_releases(limited):
@@ -204,6 +179,14 @@ def test_the_fields_of_all_labs_share_a_limit_that_a_closed_lab_releases(limited
     assert 55 * 2**20 < labs[2].earlier.held <= 64 * 2**20
     assert [each.earlier.held for each in labs[:2]] == [0, 0]
     labs[2].close()
+
+
+def test_a_field_without_memory_is_not_kept(lab, monkeypatch):
+    lab.advance(3)
+    monkeypatch.setattr("compute.labs.diffusion.history.Host.free_bytes", lambda self: 4 * 24 * 24)
+    lab.act("reset")
+    assert lab.steps == 0
+    assert lab.frame().notes["undo"] == ""
 
 
 def test_a_field_larger_than_the_limit_is_not_kept(limited):

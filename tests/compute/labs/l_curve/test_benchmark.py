@@ -52,18 +52,6 @@ def test_a_reference_with_a_large_gradient_is_refused(monkeypatch):
         _ = CurveReference(N).small
 
 
-def test_cases_with_a_gpu_are_those_of_the_tutorial():
-    chosen = {"sizes": (), "parts": ()}
-    assert [case.title for case in benchmark.BENCHMARK.cases(chosen, ("float32",), gpu=True)] == [
-        "product  n = 15000  float32", "step  n = 15000  float32", "curve, 10 λ  n = 15000  float32",
-        "curve, 200 λ  n = 15000  float32",
-    ]  # fmt: skip
-    assert {case.n for case in benchmark.BENCHMARK.cases(chosen, benchmark.BENCHMARK.dtypes, gpu=False)} == {3000}
-    product = LCurveCase("product", 15_000, "float32")
-    assert product.entries == 22_500_000
-    assert benchmark.RATE.need("float32") * product.cells == 135e6
-
-
 @pytest.mark.parametrize("kind", benchmark.KINDS)
 @pytest.mark.parametrize("dtype", benchmark.BENCHMARK.dtypes)
 def test_every_way_is_right_and_timed(known, kind, dtype):

@@ -37,17 +37,6 @@ def test_the_probe_bounds_its_quadratic_form_and_is_near_the_trace(problem, n, b
     assert lab.bidiagonal.k == 1
 
 
-def test_steps_of_a_probe_in_pieces_give_the_same_bounds():
-    lab = LCurve(problem="random_sparse", n=410)
-    lambdas = np.geomspace(1e-2, 0.5, 7) * lab.system.size
-    whole, pieces = TraceProbe(lab.bidiagonal), TraceProbe(lab.bidiagonal)
-    whole.advance(50)
-    for count in (1, 15, 3, 31):
-        pieces.advance(count)
-    assert whole.k == pieces.k == 50
-    np.testing.assert_allclose(pieces.bounds(lambdas), whole.bounds(lambdas), rtol=1e-9)
-
-
 def test_a_probe_of_low_rank_ends_exactly():
     A = np.zeros((450, 420))
     A[[0, 5, 7], [3, 3, 9]] = 2.0, 1.0, 3.0

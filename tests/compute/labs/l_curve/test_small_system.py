@@ -10,7 +10,6 @@ import pytest
 from compute.labs.l_curve.small_system import (
     Small,
     coefficients,
-    distances,
     largest,
     points,
     ritz_values,
@@ -89,13 +88,6 @@ def test_singular_values_of_the_small_system():
     assert largest(small) == pytest.approx(values[0], rel=1e-12)
     alpha, beta, one = random_small(1)
     assert largest(one) == pytest.approx(np.hypot(alpha[0], beta[1]))
-
-
-def test_distances_are_those_of_the_coefficients():
-    small = random_small(9)[2]
-    target = np.random.default_rng(1).normal(size=9)
-    expected = [np.linalg.norm(coefficients(small, lam) - target) for lam in LAMBDAS]
-    np.testing.assert_allclose(distances(small, LAMBDAS, target), expected, rtol=1e-13)
 
 
 def exact_solution(M, rhs):

@@ -50,30 +50,6 @@ def way(variant=""):
     return Implementation(NUMBA, name, kernels[name])
 
 
-def edges(scene):
-    """Return (x0, x1, y0, y1) of a view."""
-    height = 4 / float(scene.view.zoom)
-    width = height * scene.shape[1] / scene.shape[0]
-    x, y = (float(part) for part in scene.view.center)
-    return x - width / 2, x + width / 2, y - height / 2, y + height / 2
-
-
-@pytest.mark.parametrize(
-    ("name", "expected", "shape", "iterations"),
-    [
-        ("lesson", (-1.5, 0, -1, 0), (2000, 3000), 20),
-        ("whole set", (-2, 1, -1.5, 1.5), (2048, 2048), 1000),
-        ("whole set, shortcuts", (-2, 1, -1.5, 1.5), (2048, 2048), 1000),
-        ("interior", (-0.25, 0.15, -0.2, 0.2), (2048, 2048), 4096),
-    ],
-)
-def test_scenes_have_their_documented_views(name, expected, shape, iterations):
-    scene = SCENES[name]
-    assert edges(scene) == pytest.approx(expected, abs=1e-12)
-    assert (scene.shape, scene.view.max_iterations) == (shape, iterations)
-    assert scene.shortcuts == name.endswith("shortcuts")
-
-
 def test_a_pan_moves_by_whole_pixels():
     for gpu in (True, False):
         (scene,) = benchmark.BENCHMARK.cases({"scenes": ("pan",)}, ("float64",), gpu=gpu)
@@ -121,33 +97,25 @@ def test_the_difference_is_the_share_of_pixels_that_are_more_than_one_apart():
 
 def test_one_launch_is_the_whole_picture():
     with closing(lab_of(SMALL, "cpu_numba")) as lab:
-        part = OneLaunch(lab.painting.task).part(scenes.ALL)
-        assert (part.first, part.last, part.stride, part.iterations, part.limit) == (0, 33, 1, 60, 60)
         lab.painting.schedule = OneLaunch(lab.painting.task)
+        part = lab.painting.schedule.part(scenes.ALL)
+        assert (part.first, part.last, part.stride, part.iterations, part.limit) == (0, 33, 1, 60, 60)
         lab.painting.advance(scenes.ALL)
         assert lab.finished
-        counts = lab.counts()
-    np.testing.assert_array_equal(counts, brute(SMALL))
-    with closing(lab_of(DEEP, "cpu_numba")) as lab:
-        assert OneLaunch(lab.painting.task).part(scenes.ALL).iterations == 900
+        np.testing.assert_array_equal(lab.counts(), brute(SMALL))
 
 
 def test_a_picture_is_checked_and_timed_with_its_iterations():
     fixture = SceneFixture(NUMBA.open_device(), SMALL, CountsReference(SMALL))
     first, seconds = fixture.first(way())
-    assert first.compute > 0
-    assert seconds > 0
-    checked = fixture.check(way())
-    assert checked.difference == 0
+    assert min(first.compute, seconds) > 0
+    assert fixture.check(way()).difference == 0
     timing = fixture.run(way(), 3)
     assert timing.steps == 3
-    assert timing.cells == brute(SMALL).sum()  # without shortcuts, every pixel does as many iterations as it counts
     assert timing.compute > 0
-
-
-def test_shortcuts_do_fewer_iterations_and_the_same_counts():
-    scene = replace(SMALL, shortcuts=True)
-    fixture = SceneFixture(NUMBA.open_device(), scene, CountsReference(scene))
+    assert timing.cells == brute(SMALL).sum()  # without shortcuts, every pixel does as many iterations as it counts
+    quick = replace(SMALL, shortcuts=True)
+    fixture = SceneFixture(NUMBA.open_device(), quick, CountsReference(quick))
     assert fixture.check(way()).difference == 0
     assert fixture.run(way(), 1).cells < brute(SMALL).sum()
 
@@ -162,23 +130,20 @@ def test_a_pan_moves_back_and_forth_with_the_counts_of_the_view():
     scene = replace(SCENES["pan"], shape=(30, 40), view=replace(SCENES["pan"].view, max_iterations=50))
     fixture = PanFixture(NUMBA.open_device(), scene, CountsReference(scene))
     first, seconds = fixture.first(way("frame"))
-    assert first.compute > 0
-    assert seconds > 0
-    checked = fixture.check(way("frame"))
-    assert checked.difference <= 1 / 1200
+    assert min(first.compute, seconds) > 0
+    assert fixture.check(way("frame")).difference <= 1 / 1200
     timing = fixture.run(way("frame"), 3)
     assert timing.steps == 4
     assert 0 < timing.cells < brute(scene).sum()  # only the strip was computed
 
 
-def test_a_kernel_with_wrong_counts_gets_no_time(monkeypatch, capsys):
+def test_a_kernel_with_wrong_counts_gets_no_time(monkeypatch):
     def shallow(state, part):
         cpu_numba.direct(state, replace(part, limit=part.limit - 5, iterations=part.iterations))
         state.count[state.count < 0] = part.max_iterations - 2
         state.totals[1] = 0
 
-    names = {"right": cpu_numba.direct, "planted": shallow}
-    monkeypatch.setattr(cpu_numba, "VARIANTS", names)
+    monkeypatch.setattr(cpu_numba, "VARIANTS", {"right": cpu_numba.direct, "planted": shallow})
     plan = BenchPlan("mandelbrot", (SMALL,), ("cpu_numba",), budget=5.0)
     rows = {row.variant: row for row in benchmark.BENCHMARK.run(plan).rows}
     assert rows["planted"].status == "disagrees"
@@ -263,15 +228,15 @@ def test_a_record_is_complete(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("scenes", "says"),
     [
-        (["--scenes", "moon"], "--scenes: must be some of 'lesson'"),
-        (["--scenes", ","], "--scenes: no scene is given"),
-        (["--sizes", "512"], "unrecognized arguments"),
+        ("moon", "--scenes: must be some of 'lesson'"),
+        (",", "--scenes: no scene is given"),
+        ("whole set, shortcuts; lesson; moon", "not 'moon'"),  # a scene with a comma in its name
     ],
 )
-def test_invalid_arguments_are_refused(capsys, arguments, says):
-    assert main(["bench", "mandelbrot", *arguments]) == BAD_INPUT
+def test_invalid_scenes_are_refused(capsys, scenes, says):
+    assert main(["bench", "mandelbrot", "--scenes", scenes]) == BAD_INPUT
     assert says in capsys.readouterr().err
 
 
@@ -284,11 +249,3 @@ def test_the_fma_roof_counts_the_instructions_of_the_kernel_itself(variant, dtyp
     assert next(iter(gpu_cupy.VARIANTS)) == "block"
     row = Row("gpu_cupy", variant, replace(SMALL, dtype=dtype), "measured")
     assert benchmark.BENCHMARK.counted_share(row) == share
-
-
-@pytest.mark.parametrize(
-    "text", ["lesson,moon", "whole set, shortcuts; lesson; moon", "moon; whole set, shortcuts", "moon;"]
-)
-def test_a_scene_with_a_comma_in_its_name_can_be_selected(capsys, text):
-    assert main(["bench", "mandelbrot", "--scenes", text]) == BAD_INPUT
-    assert "not 'moon'" in capsys.readouterr().err

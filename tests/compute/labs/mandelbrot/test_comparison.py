@@ -10,18 +10,14 @@ import numpy as np
 import pytest
 
 from app.readout import comparison as comparisons
-from app.readout.comparison import CALM
 from compute.devices.builds import building
 from compute.lab.frames import Frame
-from compute.labs.diffusion import Diffusion
-from compute.labs.mandelbrot import Mandelbrot, comparison, cpu_numba, cpu_numpy
+from compute.labs.mandelbrot import Mandelbrot, comparison, cpu_numpy
 from compute.labs.mandelbrot.benchmark import BENCHMARK
 from compute.labs.mandelbrot.comparison import CITED, RULES, PictureTarget, is_lesson
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
 from compute.measure import verdict as verdicts
-from compute.measure.benchmark import benchmark_of
 from compute.measure.records import Recorded, recorded, timings_folder
-from compute.measure.target import FieldTarget
 from compute.measure.timing import Timing
 from compute.measure.verdict import Variant
 from tests.comparing import LiveComparison
@@ -55,54 +51,18 @@ def test_right_counts_give_a_speed_up_in_pictures():
     assert all(standing.measurement.cells > 480 for standing in verdict.standings)  # iterations, not pixels
 
 
-def test_wrong_counts_show_no_speed_up(monkeypatch):
-    def late(state, part):
-        right(state, part)
-        state.count[state.count > 0] += 2
-
-    right = cpu_numba.direct
-    monkeypatch.setattr(cpu_numba, "direct", late)
-    monkeypatch.setattr(cpu_numba, "VARIANTS", {"default": late})
-    verdict = LiveComparison(Mandelbrot, SMALL).turn(25)
-    assert verdict.state == "disagree"
-    assert "% of pixels differ >" in verdict.agreement.said
-    assert verdict.standings[0].measurement is None
-
-
-def test_a_changing_view_is_not_measured():
-    session = LiveComparison(Mandelbrot, SMALL)
-    for step in range(30):
-        session.now += CALM / 2
-        session.comparison.follow({**SMALL, "zoom": str(1 + step)})
-        session.comparison.tick()
-    assert session.asked == []
-    session.turn()
-    assert session.asked[0][1]["zoom"] == "30"
-
-
-def test_another_view_is_measured_and_the_first_result_is_kept():
-    session = LiveComparison(Mandelbrot, SMALL)
-    first = session.settle()
-    session.comparison.follow({**SMALL, "zoom": "3"})
-    assert session.comparison.verdict().state == "measuring"
-    session.settle()
-    count = len(session.asked)
-    session.comparison.follow(SMALL)
-    assert session.comparison.verdict() == first
-    assert len(session.asked) == count
-
-
-def test_windows_of_other_heights_share_measurements_of_a_view():
+def test_only_a_view_with_other_counts_is_measured_again():
     session = LiveComparison(Mandelbrot, values(ny=720, nx=960, max_iterations=40))
     first = session.settle()
     count = len(session.asked)
-    for ny, nx in ((960, 1280), (540, 720)):
-        session.comparison.follow(values(ny=ny, nx=nx, max_iterations=40))
+    for same in ({"ny": 540, "nx": 720}, {"colouring": "distance", "pointer": (0.5, 0.5), "julia": True}, {}):
+        session.comparison.follow(values(**{"ny": 720, "nx": 960, "max_iterations": 40, **same}))
         assert session.comparison.verdict() == first
         session.turn(5)
-    assert len(session.asked) == count
-    session.comparison.follow(values(ny=960, nx=720, max_iterations=40))  # another picture
-    assert session.comparison.verdict().state == "measuring"
+        assert len(session.asked) == count
+    for other in ({"zoom": "3"}, {"ny": 960, "nx": 720}):
+        session.comparison.follow(values(**{"ny": 720, "nx": 960, "max_iterations": 40, **other}))
+        assert session.comparison.verdict().state == "measuring"
 
 
 def test_views_with_another_arithmetic_share_no_measurement():
@@ -112,15 +72,6 @@ def test_views_with_another_arithmetic_share_no_measurement():
     session.settle()
     session.comparison.follow(deep)
     assert session.comparison.verdict().state == "measuring"
-
-
-def test_values_that_do_not_change_counts_cause_no_measurement():
-    session = LiveComparison(Mandelbrot, SMALL)
-    session.settle()
-    count = len(session.asked)
-    session.comparison.follow({**SMALL, "colouring": "distance", "pointer": (0.5, 0.5), "julia": True})
-    session.turn(5)
-    assert len(session.asked) == count
 
 
 def test_a_view_that_takes_minutes_is_reported_as_unavailable(monkeypatch):
@@ -168,28 +119,20 @@ def test_agreement_is_the_share_of_differing_pixels_and_allows_two():
     assert "Largest difference 7" in two.about
 
 
-def test_a_step_of_the_comparison_is_one_picture():
-    pictures = BENCHMARK.target(Mandelbrot(ny=16, nx=16, max_iterations=60, shortcuts=False))
+@pytest.mark.parametrize(("side", "limit"), [(16, None), (700, 0.0)])
+def test_a_step_of_the_comparison_is_one_picture_of_any_number_of_slices(monkeypatch, side, limit):
+    if limit is not None:
+        monkeypatch.setattr(comparison, "SLICE", limit)
+    pictures = BENCHMARK.target(Mandelbrot(ny=side, nx=side, max_iterations=500, shortcuts=False))
     assert isinstance(pictures, PictureTarget)
-    timing = pictures.advance(1)
-    while not timing.steps:
-        timing = pictures.advance(1)
-    assert timing.cells == pictures.result().sum()
-    assert timing.compute > 0
-    pictures.warm()
-    pictures.close()
-    assert isinstance(benchmark_of(Diffusion).target(Diffusion(ny=8, nx=8)), FieldTarget)
-
-
-def test_a_picture_may_take_many_slices(monkeypatch):
-    monkeypatch.setattr(comparison, "SLICE", 0.0)
-    pictures = BENCHMARK.target(Mandelbrot(ny=700, nx=700, max_iterations=500, shortcuts=False))
-    slices = [pictures.advance(3)]
+    slices = [pictures.advance(1)]
     while not slices[-1].steps:
-        slices.append(pictures.advance(3))
-    assert len(slices) > 3
+        slices.append(pictures.advance(1))
+    assert {timing.compute for timing in slices[:-1]} <= {0.0}
+    assert len(slices) > 3 or limit is None
     assert slices[-1].steps == 1
-    assert {timing.compute for timing in slices[:-1]} == {0.0}
+    assert slices[-1].compute > 0
+    assert slices[-1].cells == pictures.result().sum()
     pictures.close()
 
 
@@ -205,16 +148,13 @@ def test_the_lesson_s_scene_is_recognised_by_centre_zoom_and_iterations():
 
 
 def test_the_lesson_s_chart_contains_implementations_records_and_cited_figures():
-    def figure(**changes):
-        return replace(RECORDED, **changes)
-
-    figures = [
-        figure(), figure(case="whole set"), figure(lab="diffusion"), figure(backend="cpu_numba"),
-        figure(dtype="float32", variant="other"),
-    ]  # fmt: skip
-    chart = RULES.chart(values("lesson"), figures)
+    others = (
+        {"case": "whole set"}, {"lab": "diffusion"}, {"backend": "cpu_numba"}, {"dtype": "float32", "variant": "other"}
+    )  # fmt: skip
+    chart = RULES.chart(values("lesson"), [RECORDED, *(replace(RECORDED, **other) for other in others)])
     assert set(chart.ways) >= {Variant("cpu_numba"), Variant("cpu_numpy")}
     assert chart.figures == (RECORDED, *CITED)
+    assert {figure.variant: figure.step for figure in CITED}["Python"] == 24.718
 
 
 RECORDED = Recorded(
@@ -248,12 +188,6 @@ def test_the_recorded_gpu_of_the_lesson_computed_smooth_counts(precision):
     pair = RULES.recorded_pair(values("lesson", precision=precision), recorded(record))
     assert pair.same
     assert ((pair.gpu.backend, pair.gpu.variant), pair.gpu.step) == min(steps.items(), key=lambda item: item[1])
-
-
-def test_the_published_figures_are_cited():
-    assert len(CITED) == 8
-    assert all(figure.cited and figure.case == "lesson" for figure in CITED)
-    assert {figure.variant: figure.step for figure in CITED}["Python"] == 24.718
 
 
 def frame(**facts):

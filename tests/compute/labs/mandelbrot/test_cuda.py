@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from compute.labs.mandelbrot import Mandelbrot, gpu_cupy
-from compute.labs.mandelbrot.painting import kernel_of
 from compute.labs.mandelbrot.schedule import Schedule
 from compute.labs.mandelbrot.state import FEW, LaunchPart
-from tests.compute.labs.mandelbrot.test_deep import reference_of
 from tests.cuda_on_cpu import upload
 from tests.simulator import simulate
 
@@ -103,45 +101,11 @@ def test_only_the_first_sweep_of_a_new_picture_is_fresh():
     assert not Schedule(16, 9, FEW + 1, False, (1,), fresh=True).part(10**9).few
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_slices_of_any_size_give_the_same_counts_in_cuda_c(on_cpu, view):
-    lab = on_cpu(**VIEWS[view])
-    truth, top = lab.counts(), lab.max_iterations
-    lab.reset()
-    deep = (reference_of(lab),) if lab.painting.builder else ()
-    kernel, turn = kernel_of(gpu_cupy, lab.painting.task.arithmetic), 0
-    while (lab.state.count < 0).any():
-        lab.state.forget_totals(lab.device)
-        first = turn % 2 * (lab.ny // 2)
-        last = lab.ny if turn % 2 else lab.ny // 2
-        kernel(lab.state, LaunchPart(first, last, 1, (33, 70, 100)[turn % 3], top, top, shortcuts=turn % 4 < 2), *deep)
-        assert lab.state.sums(lab.device)[1] == (lab.state.count[first:last] < 0).sum()
-        turn += 1
-    np.testing.assert_array_equal(lab.state.count, truth)
-
-
-def test_a_part_writes_its_own_pixels_only_in_cuda_c(on_cpu):
-    for view in ("home", "spiral e50"):
-        lab = on_cpu(**{**VIEWS[view], "ny": 21, "nx": 26})
-        deep = (reference_of(lab),) if lab.painting.builder else ()
-        kernel = kernel_of(gpu_cupy, lab.painting.task.arithmetic)
-        kernel(lab.state, LaunchPart(1, 4, 4, 400, 400, 400, shortcuts=False), *deep)
-        touched = np.zeros((21, 26), bool)
-        touched[4:16:4, ::4] = True
-        np.testing.assert_array_equal(lab.state.count >= 0, touched)
-
-
-def test_shortcuts_change_no_count_in_cuda_c(on_cpu):
-    for view in ("home", "float32"):
-        on, off = on_cpu(**VIEWS[view]), on_cpu(**VIEWS[view], shortcuts=False)
-        np.testing.assert_array_equal(on.counts(), off.counts())
-        assert on.iterations < off.iterations
-
-
 PROGRAM = """
 import sys
 import numpy as np
 from compute.labs.mandelbrot import Mandelbrot
+from tests.compute.labs.mandelbrot import test_cycle
 from tests.compute.labs.mandelbrot.test_cuda import SIMULATED
 made = {}
 for name, view in SIMULATED.items():
@@ -150,6 +114,10 @@ for name, view in SIMULATED.items():
     lab.frame()
     made[name], made[name + " smooth"] = lab.counts(), lab.smooth()
     assert lab.iterations > 0
+kernel = test_cycle.eased(lab.device, lab.kernels.multiplier)
+test_cycle.test_without_a_cycle_the_multiplier_is_nan(kernel)
+lam = np.array([0.5, 0.9j, -1])
+np.testing.assert_allclose(kernel(lam / 4 - 1, 64, 4), abs(lam), atol=1e-6)
 np.savez(sys.argv[1], **made)
 """
 SIMULATED = {

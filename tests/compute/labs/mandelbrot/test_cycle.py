@@ -20,9 +20,9 @@ RINGS = [0.001, 0.3, 0.9, 0.99, 0.9999, 1.0]
 
 
 @pytest.fixture
-def kernel(any_backend):
+def kernel(way):
     """Return the kernel of each backend in turn, as returned by `eased`."""
-    return eased(any_backend.open_device(), any_backend.kernels("compute.labs.mandelbrot").multiplier)
+    return eased(way.device, way.kernels.multiplier)
 
 
 def eased(device, run):

@@ -10,10 +10,10 @@ import pytest
 
 from compute.lab.frames import WAITING
 from compute.lab.lab import OutOfMemory
-from compute.labs.mandelbrot import Mandelbrot, bla, reference_orbit
+from compute.labs.mandelbrot import Mandelbrot, reference_orbit
 from compute.labs.mandelbrot.painting import kernel_of
 from compute.labs.mandelbrot.place import PRECISIONS, Place, choose
-from compute.labs.mandelbrot.state import LaunchPart
+from compute.labs.mandelbrot.state import FRESH, LaunchPart
 from compute.labs.mandelbrot.views import VIEWS
 
 SEED = 20261121
@@ -62,11 +62,13 @@ def _escape(a, b, top):
     return top
 
 
-def lab_of(name, backend="cpu_numba", **values):
+def view_of(name, **values):
     center, zoom, top, size, _ = BRUTE[name]
-    return Mandelbrot(
-        **{"backend": backend, "center": center, "zoom": zoom, "max_iterations": top, "ny": size, "nx": size, **values}
-    )
+    return {"center": center, "zoom": zoom, "max_iterations": top, "ny": size, "nx": size, **values}
+
+
+def lab_of(name, backend="cpu_numba", **values):
+    return Mandelbrot(backend=backend, **view_of(name, **values))
 
 
 def reference_of(lab):
@@ -97,13 +99,17 @@ def test_every_backend_equals_numba(any_backend, name):
 
 
 @pytest.mark.parametrize("name", ["e14", "seahorses e12", "spiral e1000"])
-def test_slices_of_any_size_give_the_same_counts(any_backend, name):
-    lab, truth = (lab_of(name, any_backend.name, ny=10, nx=8) for _ in range(2))
-    reference = reference_of(lab)
+def test_parts_of_any_size_give_the_same_counts_and_write_their_own_pixels_only(make, name):
+    lab, truth = (make(**view_of(name, ny=10, nx=8)) for _ in range(2))
+    reference, top = reference_of(lab), lab.max_iterations
     kernel, turn, sizes = kernel_of(lab.kernels, lab.painting.task.arithmetic), 0, (700, 1, 333)
     lab.state.forget_totals(lab.device)
+    kernel(lab.state, LaunchPart(1, 3, 4, 1, top, top, shortcuts=False), reference)
+    touched = np.zeros((10, 8), bool)
+    touched[4:12:4, ::4] = True
+    np.testing.assert_array_equal(lab.device.download(lab.state.count) != FRESH, touched)
     while (lab.device.download(lab.state.count) < 0).any():
-        part = LaunchPart(0, 10, 1, sizes[turn % 3], lab.max_iterations, lab.max_iterations, shortcuts=turn % 2 == 0)
+        part = LaunchPart(0, 10, 1, sizes[turn % 3], top, top, shortcuts=turn % 2 == 0)
         kernel(lab.state, part, reference)
         turn += 1
     np.testing.assert_array_equal(lab.device.download(lab.state.count), truth.counts())
@@ -120,19 +126,13 @@ def test_extended_numbers_give_the_counts_of_plain_ones(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["seahorses e5", "Feigenbaum e7"])
-def test_shortcuts_change_no_count(any_backend, name):
-    on, off = (lab_of(name, any_backend.name, ny=12, nx=12, max_iterations=4000, shortcuts=s) for s in (True, False))
+def test_shortcuts_change_no_count(make, name):
+    on, off = (make(**view_of(name, ny=12, nx=12, max_iterations=4000, shortcuts=s)) for s in (True, False))
     np.testing.assert_array_equal(on.counts(), off.counts())
     assert on.iterations <= off.iterations
-    inside = Mandelbrot(backend=any_backend.name, center=("-0.1", "0"), zoom="1e9", ny=8, nx=8, max_iterations=9000)
+    inside = make(center=("-0.1", "0"), zoom="1e9", ny=8, nx=8, max_iterations=9000)
     assert (inside.counts() == 9000).all()
     assert inside.iterations == 0
-
-
-def test_a_periodic_orbit_in_perturbation_saves_iterations():
-    on, off = (lab_of("seahorses e5", shortcuts=shortcuts) for shortcuts in (True, False))
-    np.testing.assert_array_equal(on.counts(), off.counts())
-    assert on.iterations < off.iterations
 
 
 def test_the_fast_preview_is_nearly_right():
@@ -171,23 +171,6 @@ def test_a_tiny_point_of_the_orbit_has_its_own_exponent():
     assert made.exponents()[1] == 0
     assert np.log10(abs(x)) + power * np.log10(2) == pytest.approx(-400, abs=1e-6)
     assert made.exponents()[0] < -(10**8)
-
-
-def test_every_entry_of_the_table_equals_its_steps():
-    rng = np.random.default_rng(5)
-    values = np.concatenate([[[0, 0]], rng.uniform(-1, 1, (22, 2))])
-    z, dc, size = values[:, 0] + 1j * values[:, 1], 0.3 + 0.1j, bla.entries(22)
-    table, powers, radius = np.full((size, 4), np.nan), np.zeros((size, 2), np.int32), np.full(size, np.nan)
-    bla.bla(values, np.zeros(23, np.int32), table, powers, radius, -60.0, -53.0, far=True)
-    for level, count in enumerate((21, 10, 5, 2, 1)):
-        for i in range(count):
-            length = 1 << level
-            delta, entry = 0.7 - 0.2j, 2 * i * length + length - 1
-            for m in range(1 + i * length, 1 + (i + 1) * length):
-                delta = 2 * z[m] * delta + dc
-            a, b = (complex(*np.ldexp(table[entry, 2 * k : 2 * k + 2], powers[entry, k])) for k in (0, 1))
-            assert a * (0.7 - 0.2j) + b * dc == pytest.approx(delta, rel=1e-12)
-    assert np.isfinite(radius).sum() == 21 + 10 + 5 + 2 + 1
 
 
 def test_the_reference_is_built_first_and_reused_for_the_same_centre():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from compute.engine import EngineRestarted, FrameReady, LabClosed, Refused, SnapshotTaken
-from compute.labs.mandelbrot import Mandelbrot
+from compute.engine import EngineRestarted, FrameReady, LabClosed, Refused
 from compute.labs.mandelbrot.views import VIEWS
 from tests.compute.engine.faulty import Client
 
@@ -28,17 +26,6 @@ def finished(frame):
     return frame.facts["finished"] == 1
 
 
-def test_frames_become_finer_and_a_snapshot_contains_the_counts(client):
-    client.handle.update(max_iterations=20_000, shortcuts=False)
-    last = client.wait_frame(lambda frame: finished(frame) and frame.facts["limit"] == 20_000)
-    strides = [frame.facts["stride"] for frame in client.frames if 0 < frame.facts["progress"] < 1]
-    assert len(set(strides)) >= 2
-    client.handle.snapshot()
-    counts = client.wait(SnapshotTaken).snapshot["counts"]
-    np.testing.assert_array_equal(counts, Mandelbrot(ny=64, nx=96, max_iterations=20_000).counts())
-    np.testing.assert_array_equal(last.rasters["escape"].levels == 255, counts == 20_000)
-
-
 def test_a_new_view_replaces_an_endless_one(client):
     """The whole view is inside the set: 10^7 iterations a pixel would take minutes."""
     client.wait_frame(finished)
@@ -50,8 +37,12 @@ def test_a_new_view_replaces_an_endless_one(client):
 
 
 def test_a_deep_view_is_computed_and_kept_after_refused_values(client):
+    client.wait_frame(finished)
     client.handle.update(center=FAR.center, zoom=FAR.zoom, max_iterations=FAR.max_iterations)
-    client.wait_frame(lambda frame: finished(frame) and frame.facts["reference"] > 20_000)
+    waiting = client.wait_frame(lambda frame: frame.facts["reference"] > 0)
+    assert (waiting.notes["zoom"], waiting.facts["stride"]) == ("1e0", 1)  # the last picture, under its own name
+    last = client.wait_frame(lambda frame: finished(frame) and frame.facts["reference"] > 20_000)
+    assert (last.notes["zoom"], last.notes["precision"]) == (FAR.zoom, "perturbation")
     client.handle.update(zoom="0")
     assert "zoom must be from 1e-2 to 1e2000, not 0" in client.wait(Refused).text
     client.handle.update(max_iterations=10**9)
@@ -74,14 +65,3 @@ def test_a_finished_picture_sends_no_frames_until_a_value_changes(client):
     assert len(client.frames) == shown + 1
     client.handle.step()
     client.wait(FrameReady, shown + 2)
-
-
-def test_a_frame_names_the_view_that_it_shows(client):
-    """The last picture stays until the first coarse pass of the new view is complete."""
-    client.wait_frame(finished)
-    client.handle.update(center=FAR.center, zoom=FAR.zoom, max_iterations=FAR.max_iterations)
-    waiting = client.wait_frame(lambda frame: frame.facts["reference"] > 0)
-    assert waiting.notes["zoom"] == "1e0"
-    assert waiting.facts["stride"] == 1
-    last = client.wait_frame(lambda frame: finished(frame) and frame.notes["zoom"] == FAR.zoom)
-    assert last.notes["precision"] == "perturbation"

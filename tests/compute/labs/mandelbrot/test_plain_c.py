@@ -94,24 +94,20 @@ def test_the_bench_shows_and_records_the_check(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_missing_compiler_is_reported(monkeypatch):
+def test_a_missing_or_failing_compiler_is_reported(tmp_path, monkeypatch):
+    if shutil.which(plain_c.COMPILER):
+        broken = tmp_path / "plain.cpp"
+        broken.write_text("int main( {", encoding="utf-8")
+        with monkeypatch.context() as patch:
+            patch.setattr(plain_c, "SOURCE", broken)
+            assert plain_c.check([SMALL], 0.1).absent.startswith("g++ cannot compile plain.cpp:")
     monkeypatch.setattr(plain_c.shutil, "which", lambda _: None)
     results = BENCHMARK.run(BenchPlan("mandelbrot", (SMALL,), ("cpu_numba",), budget=1.0))
-    assert results.outside is not None
     assert results.outside.rows == ()
     assert results.outside.absent == "g++ is not installed, so the kernel was not compared with plain C++"
     with Console(width=150) as console, console.capture() as capture:
         report.show(results, BENCHMARK, console)
     assert results.outside.absent in capture.get()
-
-
-@needs_compiler
-def test_a_compiler_error_is_reported(tmp_path, monkeypatch):
-    broken = tmp_path / "plain.cpp"
-    broken.write_text("int main( {", encoding="utf-8")
-    monkeypatch.setattr(plain_c, "SOURCE", broken)
-    found = plain_c.check([SMALL], 0.1)
-    assert found.absent.startswith("g++ cannot compile plain.cpp:")
 
 
 @needs_compiler
@@ -127,10 +123,3 @@ def test_differing_results_get_no_time(tmp_path, monkeypatch):
     with Console(width=150) as console, console.capture() as capture:
         report.show(Results(outside=found), BENCHMARK, console)
     assert "results disagree, so no time  whole set float64" in capture.get()
-
-
-def test_without_the_kernel_or_a_direct_scene_nothing_is_checked(monkeypatch):
-    monkeypatch.setattr(plain_c, "check", lambda *_: pytest.fail("checked"))
-    pan = replace(SCENES["pan"], shape=(20, 20), view=SMALL.view)
-    for cases, backends in (((SMALL,), ("cpu_numpy",)), ((pan,), ("cpu_numba",))):
-        assert BENCHMARK.run(BenchPlan("mandelbrot", cases, backends, budget=0.5)).outside is None

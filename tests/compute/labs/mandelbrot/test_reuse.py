@@ -74,74 +74,56 @@ def test_only_pans_by_whole_pixels_and_zooms_by_two_share_anything():
     assert near.place.re == place().re + 7 * step
 
 
+FAR = {"center": ("-3", "9e-2")}
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"center": ("-0.55", "0.06")},
         {"zoom": "4", "center": ("-0.74", "0.11")},  # the centre is between pixels: half a pixel aligns them
         {"zoom": "1", "center": ("-0.73", "0.12")},
-        {"center": ("-3", "9e-2")},
+        FAR,
     ],
 )
-def test_counts_are_those_from_scratch(any_backend, change):
-    lab = Mandelbrot(backend=any_backend.name, **HOME)
+def test_counts_are_those_from_scratch(make, change):
+    lab, fresh = make(**HOME), make(**{**HOME, **change})
     lab.counts()
     lab.update(**change)
     reused = lab.painting.reused
-    counts, smooth, done = lab.counts(), lab.smooth(), lab.iterations
-    fresh = Mandelbrot(backend=any_backend.name, **{**HOME, **change})
-    same = counts == fresh.counts()
+    same = lab.counts() == fresh.counts()
     assert same.mean() >= 0.999
-    np.testing.assert_allclose(smooth[same], fresh.smooth()[same], rtol=1e-3)
-    if change == {"center": ("-3", "9e-2")}:
+    np.testing.assert_allclose(lab.smooth()[same], fresh.smooth()[same], rtol=1e-3)
+    if change == FAR:
         assert reused == 0
     else:
         assert reused > 0.2
-        assert done < fresh.iterations
-    for each in (lab, fresh):
-        each.close()
+        assert lab.iterations < fresh.iterations
 
 
-def test_an_unfinished_picture_continues_after_a_pan(any_backend):
+def test_an_unfinished_picture_continues_after_a_pan(make):
     values = {**HOME, "max_iterations": 100_000, "shortcuts": False, "ny": 20, "nx": 32, "zoom": "0.5"}
-    lab = Mandelbrot(backend=any_backend.name, **values)
+    lab, fresh = make(**values), make(**{**values, "center": ("-0.35", "0.1")})
     lab.painting.advance(20 * 32 * 5000)
     assert not lab.finished
     lab.update(center=("-0.35", "0.1"))  # one pixel is 0.4
     assert lab.painting.reused > 0.9
-    counts, done = lab.counts(), lab.iterations
-    fresh = Mandelbrot(backend=any_backend.name, **{**values, "center": ("-0.35", "0.1")})
-    np.testing.assert_array_equal(counts, fresh.counts())
-    assert done < fresh.iterations
-    for each in (lab, fresh):
-        each.close()
+    np.testing.assert_array_equal(lab.counts(), fresh.counts())
+    assert lab.iterations < fresh.iterations
 
 
 @pytest.mark.parametrize("name", ["e14", "e113"])
-def test_a_deep_pan_keeps_orbit_and_pixels(any_backend, name):
-    view, (ny, nx) = VIEWS[name], (20, 32)
-    lab = Mandelbrot(backend=any_backend.name, ny=ny, nx=nx, center=view.center, zoom=view.zoom, reuse=True,
-                     max_iterations=view.max_iterations)  # fmt: skip
+def test_a_deep_pan_keeps_orbit_and_pixels(make, name):
+    view = VIEWS[name]
+    values = {"ny": 20, "nx": 32, "zoom": view.zoom, "max_iterations": view.max_iterations, "reuse": True}
+    lab = make(center=view.center, **values)
     lab.counts()
-    orbit = lab.painting.builder.orbit
-    step = lab.place.step
+    orbit, step = lab.painting.builder.orbit, lab.place.step
     near = (_decimal(lab.place.re + 5 * step), _decimal(lab.place.im - 2 * step))
     lab.update(center=near)
     assert lab.painting.builder.orbit is orbit
     assert lab.painting.reused > 0.7
-    counts = lab.counts()
-    fresh = Mandelbrot(backend=any_backend.name, ny=ny, nx=nx, center=near, zoom=view.zoom,
-                       max_iterations=view.max_iterations)  # fmt: skip
-    np.testing.assert_array_equal(counts, fresh.counts())
-    for each in (lab, fresh):
-        each.close()
-
-
-def test_without_reuse_no_pixel_is_kept():
-    lab = Mandelbrot(**{**HOME, "reuse": False})
-    lab.counts()
-    lab.update(zoom="4")
-    assert lab.painting.reused == 0
+    np.testing.assert_array_equal(lab.counts(), make(center=near, **values).counts())
 
 
 def test_a_table_of_a_deeper_view_is_not_used_for_a_wider_one():

@@ -53,9 +53,10 @@ def test_counts_and_smooth_counts_are_those_of_numpy(name, variant, dtype, view)
         assert lab.iterations == counts.sum()
 
 
+@pytest.mark.parametrize("shortcuts", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "variant"), KERNELS)
-def test_slices_of_any_size_give_the_same_counts(name, variant, dtype):
+def test_slices_of_any_size_give_the_same_counts(name, variant, dtype, shortcuts):
     with closing(lab_of(name, variant, "whole set", dtype)) as lab:
         truth, top = lab.counts(), lab.max_iterations
         lab.reset()
@@ -65,10 +66,10 @@ def test_slices_of_any_size_give_the_same_counts(name, variant, dtype):
             state.forget_totals(device)
             first, last = ((0, 30), (30, 61))[turn % 2]
             before = device.download(state.count)
-            kernel(state, LaunchPart(first, last, 1, (3, 21, 64)[turn % 3], top, top, shortcuts=False))
+            kernel(state, LaunchPart(first, last, 1, (3, 21, 64)[turn % 3], top, top, shortcuts))
             after, (did, left) = device.download(state.count), state.sums(device)
             assert left == (after[first:last] < 0).sum()
-            assert did == done(after).sum() - done(before).sum()
+            assert shortcuts or did == done(after).sum() - done(before).sum()
             turn += 1
         np.testing.assert_array_equal(device.download(state.count), truth)
 
