@@ -232,13 +232,13 @@ def test_a_server_without_a_writable_folder_compiles_nothing_ahead(monkeypatch):
 
 
 def test_kernels_are_stored_in_the_first_writable_folder(package, monkeypatch, tmp_path):
-    named, beside = tmp_path / "named" / "deeper", package / "__pycache__"
+    named, next_to_code = tmp_path / "named" / "deeper", package / "__pycache__"
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(named))
-    writable = {tmp_path, package, beside, named}
+    writable = {tmp_path, package, next_to_code, named}
     monkeypatch.setattr(kernel_cache.os, "access", lambda place, mode: place in writable)
     assert kernel_cache.folder() == named
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "images.py" / "x"))  # a file blocks the path
-    assert kernel_cache.folder() == beside
+    assert kernel_cache.folder() == next_to_code
     writable.clear()
     assert kernel_cache.folder().name == "numba"
     assert "can be written; NUMBA_CACHE_DIR may name" in kernel_cache.problem()
@@ -249,3 +249,29 @@ def test_kernels_are_stored_in_the_first_writable_folder(package, monkeypatch, t
 def test_a_disabled_jit_is_reported(monkeypatch):
     monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     assert kernel_cache.problem() == "NUMBA_DISABLE_JIT is set, so Numba compiles nothing"
+
+
+# Compiles the parallel callees of the lab's first step; then the step with the cached callees; then runs it.
+CALLEES = """
+import numpy as np
+from compute.devices.devices import Host
+from compute.labs.l_curve import cpu_numba
+from compute.labs.l_curve.bidiagonal import Rows, compressed
+cpu_numba.multiply(Rows.of(Host(), cpu_numba, compressed(np.eye(2), "float64")), np.ones(2), np.empty(2))
+"""
+CALLER = """
+from compute.labs.l_curve.lab import LCurve
+lab = LCurve(backend="cpu_numba", n=20)
+lab.advance()
+lab.close()
+"""
+
+
+@pytest.mark.extended
+def test_a_cached_caller_of_parallel_kernels_runs_in_a_new_process(tmp_path):
+    """Numba does not record the need for threads if the callees came from the cache at compile time, and crashes."""
+    known = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    for program in (CALLEES, CALLER, CALLER):
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]

@@ -104,8 +104,8 @@ def test_after_precompiling_the_engine_compiles_nothing_for_the_first_screens(ba
         assert done.returncode == 0, done.stderr
         return done.stdout, set(re.findall(r"data (?:loaded from|saved to) '([^']+)'", done.stdout))
 
-    said, compiled = run(COMPILE, backend)
-    shown = run(SHOW, re.search(r"FIRSTS (.*)", said)[1], shown_too)[1]
+    printed, compiled = run(COMPILE, backend)
+    shown = run(SHOW, re.search(r"FIRSTS (.*)", printed)[1], shown_too)[1]
     for lab in ("diffusion", "mandelbrot", "l_curve"):
         assert any(re.search(rf"/{lab}[/_]", name) for name in shown), lab
     assert shown <= compiled

@@ -64,7 +64,6 @@ def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
     ("where", "value", "says"),
     [
         (["schema"], "fieldlab-timings/99", "this version reads"),
-        (["schema"], 1, "schema is int"),
         (["lab"], ..., "lab is missing"),
         (["rate"], ..., "rate: is NoneType"),
         (["rate", "work"], ..., "work is missing"),
@@ -76,7 +75,6 @@ def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
         (["results", 0, "ny"], -4, "ny must be from 1"),
         (["results", 0, "ny"], True, "ny is bool"),
         (["results", 0, "median"], ..., "median must be a positive number"),
-        (["results", 0, "median"], 0, "median must be a positive number"),
         (["results", 0, "median"], 1e300, "outside the quartiles"),
         (["results", 0, "n"], 0, "n must be 1 or more"),
         (["results", 0, "kernel"], 0, "kernel"),

@@ -109,16 +109,16 @@ def test_a_curve_of_an_older_way_has_no_times_and_states_why(old_record):
 
 def test_no_other_way_represents_a_processor_whose_best_way_is_older(old_record, tmp_path, monkeypatch):
     monkeypatch.setattr(records, "timings_folder", lambda: tmp_path)
-    asked = workload("monte_carlo_pi"), "float64", {}, False, (100, 10**9)
-    of, *rest = asked
+    chosen = workload("monte_carlo_pi"), "float64", {}, False, (100, 10**9)
+    of, *rest = chosen
     for kernel, ways, words in ((1, {"gpu"}, 1), (2, {"cpu", "gpu"}, 0)):
         document = revised(old_record, kernel)
         (tmp_path / f"{kernel}-crossover.json").write_text(json.dumps(document), encoding="utf-8")
         lines = recorded_curves(of, {}, *rest, every=True)
         assert {line.kind for line in lines if line.series} == ways
-        said = outdated_lines(*asked)
-        assert len(said) == words
-        assert all(f"Numba on NVIDIA H200: {BEFORE}" in text for text in said)
+        texts = outdated_lines(*chosen)
+        assert len(texts) == words
+        assert all(f"Numba on NVIDIA H200: {BEFORE}" in text for text in texts)
 
 
 def test_a_claim_is_not_judged_by_an_older_way(old_record):

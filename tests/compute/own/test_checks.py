@@ -186,7 +186,7 @@ MARKED = NUMPY.replace("')", "', reference=True)")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (HEAD + NUMPY, "has no workload"),
         (HEAD + INPUTS, "has no way to compute it"),
@@ -203,24 +203,24 @@ MARKED = NUMPY.replace("')", "', reference=True)")
         ("x = '\0'", "syntax error"),
     ],
 )  # fmt: skip
-def test_a_wrong_declaration_is_refused_with_its_bound(tmp_path, text, said):
+def test_a_wrong_declaration_is_refused_with_its_bound(tmp_path, text, message):
     (tmp_path / "own.py").write_text(text)
-    with pytest.raises(FileRefused, match=said):
+    with pytest.raises(FileRefused, match=message):
         load(tmp_path / "own.py")
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "there is no file"),
         (b"# \xff\n", "no text in UTF-8"),
         (b"#" * (2**22 + 1), "4194305 bytes; 4194304 are allowed"),
     ],
 )
-def test_a_file_that_is_no_text_is_refused(tmp_path, content, said):
+def test_a_file_that_is_no_text_is_refused(tmp_path, content, message):
     if content:
         (tmp_path / "own.py").write_bytes(content)
-    with pytest.raises(FileRefused, match=said):
+    with pytest.raises(FileRefused, match=message):
         load(tmp_path / "own.py")
 
 

@@ -53,13 +53,10 @@ def test_a_listing_is_read():
     ("opcode", "kind"),
     [
         ("DFMA", "float64"),
-        ("FFMA.FTZ", "float32"),
         ("IMAD.MOV.U32", "integer and logic"),
         ("LDGSTS.E", "global memory"),
-        ("LD.E", "global memory"),
         ("LDL", "local memory"),
         ("ATOMS.ADD", "shared memory"),
-        ("ATOMG.E.ADD", "global memory"),
         ("MUFU.RSQ", "special functions"),
         ("BAR.SYNC.DEFER_BLOCKING", "control"),
         ("F2I.TRUNC.NTZ", "conversion"),
@@ -102,17 +99,17 @@ def test_a_missing_disassembler_is_reported_with_its_install_command(monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "message"),
     [
         ("import sys; sys.exit('no such option')", "refuses it: no such option"),
         ("import time; time.sleep(600)", "cannot be run: .*timed out"),
         (None, "cannot be run: .*No such file"),
     ],
 )
-def test_a_program_that_fails_is_reported(program, said, tmp_path, monkeypatch):
+def test_a_program_that_fails_is_reported(program, message, tmp_path, monkeypatch):
     monkeypatch.setattr(code, "TOOL_SECONDS", 0.5 if program and "sleep" in program else 60.0)
     python = Path(sys.executable) if program else tmp_path / "absent"
-    with pytest.raises(CodeUnavailable, match=f"{python.stem} {said}"):
+    with pytest.raises(CodeUnavailable, match=f"{python.stem} {message}"):
         code.run_tool(python, ("-c", program or ""), CodeUnavailable)
 
 

@@ -46,8 +46,8 @@ def test_races_of_students_are_found_every_time_and_unwatched_loops_are_reported
         assert "a race between CPU threads: iteration " in text
         assert " reads it, and nothing orders the two (n = 33)" in text
         assert array in text
-    kind, (asked,), unwatched = found["cpu_numba_rows"]  # one row per thread, by thread number
-    assert (kind, asked.startswith("n = 33"), unwatched) == ("", True, "")
+    kind, (question,), unwatched = found["cpu_numba_rows"]  # one row per thread, by thread number
+    assert (kind, question.startswith("n = 33"), unwatched) == ("", True, "")
     assert found["cpu_numpy"] == found["cpu_numba_tail"] == ["", [], ""]  # no threads
     assert found["cpu_numba_vectorize"] == ["", [], "no prange loop ran, though its source says 'parallel'"]
 
@@ -57,8 +57,8 @@ def test_a_race_is_exactly_what_numba_does_not_allow():
     wrong = {"in_place": "out[", "through_a_view": "out[", "row_sums": "an array made by the function["}
     found = watched("threads.py", *(f"cpu_numba_{name}" for name in (*right, *wrong)))
     for name in right:
-        kind, (asked,), unwatched = found[f"cpu_numba_{name}"]
-        assert (kind, asked.startswith("n = 33"), unwatched) == ("", True, ""), name
+        kind, (question,), unwatched = found[f"cpu_numba_{name}"]
+        assert (kind, question.startswith("n = 33"), unwatched) == ("", True, ""), name
     for name, array in wrong.items():
         kind, _, text = found[f"cpu_numba_{name}"]
         assert (kind, array in text) == ("race", True), text

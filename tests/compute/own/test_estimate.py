@@ -32,10 +32,10 @@ def test_a_call_takes_at_least_a_launch_its_bytes_or_its_operations():
 
 def test_below_the_n_where_a_launch_takes_as_long_it_cannot_pay():
     work = {n: AskedWork(8.0 * n) for n in SIZES}
-    (said,) = estimate_of([curve(lambda n: 1e-9 * n)], work, "float32", ROOFS)  # 5e-6 s at n = 5000
-    assert said.startswith("Estimate, not measured: by the roofs recorded on Some GPU")
-    assert "cannot pay below n ≈ 5,000 against cpu_numba" in said
-    assert "n = 10,000,000 takes it 80 us at least, operations not counted" in said  # 8e7 B / 1e12 B/s
+    (message,) = estimate_of([curve(lambda n: 1e-9 * n)], work, "float32", ROOFS)  # 5e-6 s at n = 5000
+    assert message.startswith("Estimate, not measured: by the roofs recorded on Some GPU")
+    assert "cannot pay below n ≈ 5,000 against cpu_numba" in message
+    assert "n = 10,000,000 takes it 80 us at least, operations not counted" in message  # 8e7 B / 1e12 B/s
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_without_data_there_is_no_estimate():
 
 def test_a_right_answer_gets_an_estimate_of_its_use():
     moments = iter(k * 1e-4 for k in range(1000))  # each call of NumPy takes 100 µs on this clock
-    said = reward(exercise("add_one"), ROOFS, lambda: next(moments))
-    assert "An estimate, not measured" in said
-    assert "could pay at every n against NumPy" in said  # 5 µs, and 8e7 bytes in 80 µs
-    assert "n = 10,000,000 takes it 80 us at least; NumPy takes 100 us here" in said
+    message = reward(exercise("add_one"), ROOFS, lambda: next(moments))
+    assert "An estimate, not measured" in message
+    assert "could pay at every n against NumPy" in message  # 5 µs, and 8e7 bytes in 80 µs
+    assert "n = 10,000,000 takes it 80 us at least; NumPy takes 100 us here" in message
     assert reward(exercise("streams"), ROOFS) == ""
     assert reward(exercise("add_one"), None) == ""
 

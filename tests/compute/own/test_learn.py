@@ -160,7 +160,7 @@ ENTRY = {"passed": True, "tries": 1, "text": "", "date": "", "digest": ""}
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"schema": "other"}, "schema is 'other'"),
         ({"student": ""}, "student must have 1 to 80 characters, not 0"),
@@ -170,10 +170,10 @@ ENTRY = {"passed": True, "tries": 1, "text": "", "date": "", "digest": ""}
         ({"more": 1}, "has no entry 'more'"),
     ],
 )  # fmt: skip
-def test_a_damaged_file_of_results_is_refused(tmp_path, change, said):
+def test_a_damaged_file_of_results_is_refused(tmp_path, change, message):
     path = tmp_path / "a.json"
     path.write_text(json.dumps({"schema": learning.SCHEMA, "student": "Ada", "exercises": {}, **change}))
-    with pytest.raises(ResultsRefused, match=re.escape(said)):
+    with pytest.raises(ResultsRefused, match=re.escape(message)):
         load_results(path)
     path.write_text(" " * (2**20 + 1))
     with pytest.raises(ResultsRefused, match="more than 1048576 bytes"):

@@ -223,13 +223,11 @@ def test_a_module_beside_the_file_can_be_imported_by_a_way(tmp_path, monkeypatch
     [
         (["--sizes", "1:inf"], "must be two whole numbers from 1 to"),
         (["--sizes=1.5:10"], "must be two whole numbers"),
-        (["--sizes=-3:10"], "must be two whole numbers"),
         (["--sizes", "1"], "must be two whole numbers"),
         (["--sizes", "9:3"], "sizes must rise from at least 1, not 9 to 3"),
         (["--seed=-1"], "seed must be a whole number from 0 to"),
         (["--budget", "0"], "budget must be more than 0 and at most 86400 seconds, not 0.0"),
         (["--budget", "inf"], "budget must be more than 0 and at most 86400 seconds, not inf"),
-        (["--deadline", "nan"], "deadline must be more than 0"),
         (["--check", "--sizes", "1:10"], "--sizes has no effect with --check"),
         (["--port", "5010"], "--port has no effect without --open"),
         (["--open", "--port", "70000"], "must be 1 to 65535"),

@@ -37,24 +37,24 @@ def answers(child):
 
 
 def test_a_child_runs_one_task_after_the_other(processes):
-    child, said = processes(), []
+    child, received = processes(), []
     child.give(partial(count, 1, 0.0))
     child.give(refuse)
-    until(lambda: said.extend(answers(child)) or len(said) == 3)
-    assert [type(answer).__name__ for answer in said] == ["Progress", "Result", "Failure"]
-    assert isinstance(said[2].error, ValueError)
+    until(lambda: received.extend(answers(child)) or len(received) == 3)
+    assert [type(answer).__name__ for answer in received] == ["Progress", "Result", "Failure"]
+    assert isinstance(received[2].error, ValueError)
 
 
 def test_the_answers_before_a_death_are_read_before_the_end(processes):
-    child, said = processes(), []
+    child, received = processes(), []
     child.give(partial(count, 1, 0.0))
     child.channel.flush()
     until(lambda: child.channel.waiting(0.1))
     os.kill(child.pid, signal.SIGKILL)
     until(lambda: child.exited)
     while not child.ended:
-        said += answers(child)
-    assert isinstance(said[0], Progress)
+        received += answers(child)
+    assert isinstance(received[0], Progress)
     assert "it was ended by SIGKILL" in child.end().text
 
 

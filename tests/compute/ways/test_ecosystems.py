@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -27,42 +27,23 @@ class Tensor(np.ndarray):
         return np.asarray(self)
 
 
-class Event:
-    """Events at 1 s, 3 s, 5 s … of a GPU's clock."""
-
-    clock = itertools.count(1, 2)
-
-    def __init__(self, enable_timing):
-        assert enable_timing
-
-    def record(self):
-        self.at = next(self.clock)
-
-    def synchronize(self): ...
-
-    def elapsed_time(self, later):
-        return 1e3 * (later.at - self.at)
-
-
 def torch(available=True):
-    facts = SimpleNamespace(name="a GPU", total_memory=80)
-    cuda = SimpleNamespace(
-        is_available=lambda: available, device_count=lambda: 2, set_device=lambda index: None, Event=Event,
-        synchronize=lambda index: None, mem_get_info=lambda index: (30, 80), empty_cache=lambda: None,
-        get_device_properties=lambda index: facts,
-    )  # fmt: skip
-
     def empty(shape, dtype, device):
         assert device == "cuda:1"
         return np.empty(shape, dtype).view(Tensor)
 
+    cuda = Mock()
+    cuda.is_available.return_value = available
+    cuda.device_count.return_value = 2
+    cuda.mem_get_info.return_value = (30, 80)
+    cuda.get_device_properties.return_value = SimpleNamespace(name="a GPU", total_memory=80)
+    cuda.Event.return_value.elapsed_time.return_value = 2000.0  # ms
     return SimpleNamespace(cuda=cuda, empty=empty, from_numpy=lambda a: a.view(Tensor))
 
 
 def jax(devices=2):
-    found = [
-        SimpleNamespace(device_kind="a GPU", memory_stats=lambda: {"bytes_limit": 80, "bytes_in_use": 50})
-    ] * devices
+    memory = {"bytes_limit": 80, "bytes_in_use": 50}
+    found = [SimpleNamespace(device_kind="a GPU", memory_stats=lambda: memory)] * devices
     waited = []
 
     class Array(np.ndarray):
@@ -82,7 +63,8 @@ def jax(devices=2):
 
 
 def test_tensors_come_and_go(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", torch())
+    library = torch()
+    monkeypatch.setitem(sys.modules, "torch", library)
     device = TorchCuda(1)
     host = np.arange(6, dtype=np.float32).reshape(2, 3)
     array = device.upload(host)
@@ -92,6 +74,7 @@ def test_tensors_come_and_go(monkeypatch):
     with device.stopwatch() as stopwatch:
         pass
     assert stopwatch.seconds() == 2.0
+    library.cuda.Event.assert_called_with(enable_timing=True)
     device.close()
     with pytest.raises(ValueError, match="device_index must be from 0 to 1, not 2"):
         TorchCuda(2)
