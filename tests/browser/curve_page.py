@@ -103,7 +103,7 @@ class CurvePage(SideBar):
         return self.page.evaluate(STATE)
 
     def lam(self) -> str:
-        """Return the text above the curve: λ and the rule that chose it, or "chosen by hand"."""
+        """Return the text above the curve: λ and the rule that chose it, or "manual"."""
         return " ".join(self.page.locator(".chosen").inner_text().split())
 
     def at(self, part: float) -> tuple[float, float]:

@@ -74,7 +74,7 @@ def test_a_click_and_a_drag_on_the_curve_pick_lambda_and_show_its_solution(lab):
     lab.page.mouse.move(*lab.at(0.2))
     lab.page.mouse.down()
     lab.page.mouse.up()
-    lab.until(lambda: "chosen by hand" in lab.lam())
+    lab.until(lambda: "manual" in lab.lam())
     lab.until(lambda: norm_is_drawn(lab))
     lab.page.mouse.down()
     for part in (0.4, 0.6, 0.78):
@@ -88,7 +88,7 @@ def test_a_click_and_a_drag_on_the_curve_pick_lambda_and_show_its_solution(lab):
 
 def test_a_rule_restores_its_lambda(lab):
     lab.page.mouse.click(*lab.at(0.3))
-    lab.until(lambda: "chosen by hand" in lab.lam())
+    lab.until(lambda: "manual" in lab.lam())
     lab.page.get_by_role("button", name="Discrepancy").click()
     lab.until(lambda: "rule 6: Discrepancy principle" in lab.lam())
     residual = 1.01 * 0.01 * np.linalg.norm(make("heat", n=200)[1])  # the principle: |Ax - b| = τ |e|
@@ -135,7 +135,7 @@ def test_another_problem_and_a_picture(lab):
     lab.type("n [pixels per side]", "16")  # small, because it is solved to the end twice
     lab.until(lambda: lab.state()["picture"] == 16 * 16 and lab.done(), OPENING)
     lab.page.mouse.click(*lab.at(0.5))
-    lab.until(lambda: "chosen by hand" in lab.lam())
+    lab.until(lambda: "manual" in lab.lam())
     picture = io.BytesIO()
     Image.fromarray(np.uint8(np.add.outer(np.arange(90), np.arange(120)))).save(picture, "PNG")
     before = lab.lam()

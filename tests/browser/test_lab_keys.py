@@ -59,7 +59,7 @@ def use_l_curve(page):
     lab.grow(FAST)
     lab.until(lab.done)
     page.mouse.click(*lab.at(0.2))
-    lab.until(lambda: "chosen by hand" in lab.lam())
+    lab.until(lambda: "manual" in lab.lam())
     lab.key("c")
     lab.until(lambda: "rule" in lab.lam())
     for kept in (True, False):
