@@ -1,36 +1,62 @@
-"""Compile the kernels of the first screens in a child process, unless the cached ones are up to date.
+"""Compile the kernels of the first screens by running them in a child process, unless the cached ones are up to date.
 
 `app.server.serve` does so before it becomes the server; `python -m app.server.first_screens` does only this, for an
 image or a test run. Compiled kernels are kept for the next start, which only checks that they belong to this code
 (devices/kernel_cache.py). If compilation fails, a message says so, and the page compiles kernels on demand, as with
 plain `panel serve app`.
+
+There is no list of these kernels: each lab is opened with the start values of its tab, advanced and shown, and Numba's
+cache stores the compiled kernels for the engine's process.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import TextIO
+from typing import Any, TextIO
 
-from compute.devices import kernel_cache, precompile
-from compute.devices.precompile import Part
+from compute.devices import kernel_cache
+from compute.devices.builds import watching
+from compute.devices.devices import HOST
+from compute.engine.worker import prepare
+from compute.lab.lab import Lab
+from compute.labs import LABS
+from compute.measure import machine_roofs
+from compute.measure.benchmark import benchmark_of
+from compute.measure.verdict import pairing
 from compute.process.child import ProcessEnd
-from compute.process.tasks import Failure, Result, TaskProcess
+from compute.process.tasks import Failure, Report, Result, TaskProcess
 from compute.process.watchdog import Deadlines, Loss
+from compute.start import start
 
 MOST_SECONDS = 900.0  # for all parts; a slower machine compiles on demand
 CLEAR_LINE = "\r\033[K"
+PIXELS = (512, 512), (200, 200)  # pictures at least as large as the plot, and smaller ones, which need reduction
+INTERPRETED = "cpu_numpy"  # compiles nothing
+QUIET = 6  # consecutive slices without compilation after which compilation is assumed complete
+MOST_SLICES = 200
+SAMPLED, SEED = 2, 20  # steps of the second trial of a compared way; seed of its start state
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the advance compilation. words: the purpose of its kernels; run: can be pickled."""
+
+    words: str
+    run: Callable[[], object]
 
 
 def first_parts() -> tuple[Part, ...]:
     """Return the parts to compile: each lab with the start values of its tab, and the roofs of this machine."""
     from app.tab.lab_view import first_values, parts_of  # takes a second, which a start with cached kernels saves
-    from compute.labs import LABS
 
-    return precompile.parts({lab: first_values(lab, parts_of(lab)) for lab in LABS})
+    screens = {lab: first_values(lab, parts_of(lab)) for lab in LABS}
+    labs = (Part(f"the {lab.TITLE} kernels", partial(first_screen, lab, values)) for lab, values in screens.items())
+    return (*labs, Part("the measurements of this machine", machine_roofs.measure_and_keep))
 
 
 def compile_first(out: TextIO = sys.stdout, parts: Callable[[], Sequence[Part]] = first_parts) -> bool:
@@ -54,6 +80,11 @@ def compile_first(out: TextIO = sys.stdout, parts: Callable[[], Sequence[Part]] 
     return fine
 
 
+def main() -> int:
+    """Compile; return the exit code, 0 if all kernels are cached."""
+    return 0 if compile_first() else 1
+
+
 def _compile(parts: Sequence[Part], progress: _Progress) -> bool:
     """Compile each part in one child; return whether all succeeded. OSError if the child crashes or takes too long."""
     fine, start = True, monotonic()
@@ -61,7 +92,7 @@ def _compile(parts: Sequence[Part], progress: _Progress) -> bool:
         for number, part in enumerate(parts, 1):
             progress.begin(f"compiling {part.words} {number} of {len(parts)}")
             limits = Deadlines(MOST_SECONDS - (monotonic() - start))
-            match child.run(partial(precompile.compile_part, part), limits, is_paused=progress.show_seconds):
+            match child.run(partial(compile_part, part), limits, is_paused=progress.show_seconds):
                 case Result():
                     progress.end(f", {progress.seconds:.0f} s")
                 case Failure(text=why):
@@ -102,5 +133,53 @@ class _Progress:
         self._out.flush()
 
 
+# -- in the child
+
+
+def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
+    """Run the first actions of a tab of `lab`: advance until all kernels are compiled, draw, compare.
+
+    Prepare the host's engine first, since the comparison uses that engine even for a tab on a GPU. The first headline
+    of the comparison is of two ways: for a tab on a GPU, the other way is a kernel of the host.
+    """
+    prepare(HOST)
+    with closing(lab(**values)) as live:
+        quiet = 0
+        for _ in range(MOST_SLICES):
+            with watching() as builds:
+                live.advance(1)
+                for pixels in PIXELS:
+                    live.frame(None, pixels)
+            quiet = 0 if builds.count else quiet + 1
+            if quiet == QUIET or live.status.resting:
+                break
+        live.snapshot()
+        compared = benchmark_of(lab).rules is not None
+    if compared:
+        _be_compared(lab, values)
+        challenger, opponent, _ = pairing(values, [one.name for one in lab.backends()])
+        for way in (challenger, opponent):
+            if way is not None and way.backend not in (values["backend"], INTERPRETED):
+                _be_compared(lab, {**values, "backend": way.backend})
+
+
+def _be_compared(lab: type[Lab], values: Mapping[str, Any]) -> None:
+    """Run an engine's operations for comparing and timing a way."""
+    apart = lab(**values)
+    with closing(benchmark_of(lab).target(apart)) as target:  # it closes its lab
+        target.begin(SEED)
+        target.warm()
+        for steps in (1, SAMPLED):  # an engine starts with one step, which may use another kernel
+            target.advance(steps)
+        target.result()
+
+
+def compile_part(part: Part, report: Report) -> None:
+    """Compile the kernels of `part`, as a task of a child process, and record their build times."""
+    report(0.0, part.words)
+    with watching(ended=lambda: kernel_cache.remember(builds.kernel, builds.seconds)) as builds:
+        part.run()
+
+
 if __name__ == "__main__":
-    sys.exit(0 if compile_first() else 1)
+    sys.exit(start("app.server.first_screens"))  # imported by this name, from which the child imports its tasks

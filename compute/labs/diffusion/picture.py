@@ -47,7 +47,7 @@ ERROR_WINDOW = 512  # side of the central square over which the racing kernel's 
 
 
 class HeldLimits:
-    """The limits that the colours of a lab's field keep while `hold_limits` is on. first: None until they are known."""
+    """The limits that the colours of a lab's field keep while `hold_limits` is on. first: None while unknown."""
 
     def __init__(self, lab: Diffusion) -> None:
         self._lab = lab

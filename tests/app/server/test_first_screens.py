@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from app.server import first_screens
+from app.server.first_screens import Part
 from compute.devices import kernel_cache
-from compute.devices.precompile import Part
 
 FINE = Part("the wave kernels", partial(time.sleep, 0.0))
 FAILING = Part("the wave kernels", partial(int, "no room"))

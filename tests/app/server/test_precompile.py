@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
+from app.server import first_screens
 from app.tab.lab_view import first_values, parts_of
-from compute.devices import kernel_cache, precompile
+from compute.devices import kernel_cache
 from compute.devices.builds import building
-from compute.devices.precompile import Part
 from compute.labs import lab_class
 from tests.sources import ROOT
 
@@ -27,14 +27,13 @@ def test_the_build_times_of_a_part_are_recorded(tmp_path, monkeypatch):
 
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernel_cache, "NOTICEABLE", 0.0)
-    precompile.compile_part(Part("waves", build), lambda part, words: None)
+    first_screens.compile_part(first_screens.Part("waves", build), lambda part, words: None)
     assert kernel_cache.usual_seconds("wave.step") is not None
 
 
 def test_the_parts_can_be_sent_to_a_child():
-    lab = lab_class("diffusion")
-    made = precompile.parts({lab: first_values(lab, parts_of(lab))})
-    assert pickle.loads(pickle.dumps(made))[0].run.args[0] is lab
+    made = pickle.loads(pickle.dumps(first_screens.first_parts()))
+    assert made[0].run.args[0] is lab_class("diffusion")
 
 
 def test_a_lab_without_a_comparison_opens_no_further_one(monkeypatch):
@@ -42,7 +41,7 @@ def test_a_lab_without_a_comparison_opens_no_further_one(monkeypatch):
     lab = lab_class("crossover")
     begun, opened = lab.__init__, []
     monkeypatch.setattr(lab, "__init__", lambda self, **values: opened.append(values) or begun(self, **values))
-    precompile.first_screen(lab, first_values(lab, parts_of(lab)) | {"backend": "cpu_numpy"})
+    first_screens.first_screen(lab, first_values(lab, parts_of(lab)) | {"backend": "cpu_numpy"})
     assert len(opened) == 1
 
 
@@ -51,13 +50,13 @@ def test_a_lab_without_a_comparison_opens_no_further_one(monkeypatch):
 COMPILE = """
 import sys
 from app.tab.lab_view import first_values, parts_of
-from compute.devices import precompile
+from app.server import first_screens
 from compute.labs import lab_class
-precompile.prepare("host")
+first_screens.prepare("host")
 firsts = {}
 for lab in map(lab_class, ("diffusion", "mandelbrot", "l_curve")):
     firsts[lab.LAB] = first_values(lab, parts_of(lab)) | {"backend": "cpu_numba"}
-    precompile.first_screen(lab, firsts[lab.LAB] | {"backend": sys.argv[1]})
+    first_screens.first_screen(lab, firsts[lab.LAB] | {"backend": sys.argv[1]})
 print("FIRSTS", firsts)
 """
 SHOW = """
