@@ -78,7 +78,7 @@ class Landing:
         return cls(memory, int(memory.ptr), cuda.Event(disable_timing=True))
 
 
-class Gpu(Device):
+class NvidiaGpu(Device):
     """An NVIDIA GPU through any library: checks the number and names the device."""
 
     kind = "gpu"
@@ -107,7 +107,7 @@ class Gpu(Device):
         return self if Cuda.missing() else Cuda(self.index)
 
 
-class Cuda(Gpu):
+class Cuda(NvidiaGpu):
     """GPU `index` through CuPy: pooled memory, CUDA events, pinned downloads."""
 
     copies_at_once = False
@@ -262,7 +262,7 @@ def _no_compiler(cupy: Any) -> str | None:
     return None
 
 
-class NumbaCuda(Gpu):
+class NumbaCuda(NvidiaGpu):
     """GPU `index` through numba-cuda; with NUMBA_ENABLE_CUDASIM=1 its simulator, which runs kernels on the CPU."""
 
     def __init__(self, index: int = 0) -> None:

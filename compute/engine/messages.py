@@ -228,12 +228,12 @@ class Request:
 
     @property
     def words(self) -> str:
-        """The request's name in messages for users: "update", "open_lab"."""
+        """The request's name in messages for users: "update", "create_lab"."""
         return re.sub("(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
 
 
 @dataclass(frozen=True)
-class OpenLab(Request):
+class CreateLab(Request):
     """Open a lab. Descriptors of its FrameRing and, with a payload, of its initial state are sent with it.
 
     kind: the lab's name; frames: how many it has shown.
@@ -382,9 +382,9 @@ AnsweredRequest: TypeAlias = (
 HostRequest: TypeAlias = (  # for a LabHost
     Setting | Act | Restore | Run | Pause | Step | Record | StopRecording | TellHistory
 )
-WorkerRequest: TypeAlias = OpenLab | CloseLab | AnsweredRequest | Refuse | Stop  # for the Worker
+WorkerRequest: TypeAlias = CreateLab | CloseLab | AnsweredRequest | Refuse | Stop  # for the Worker
 Reopened: TypeAlias = (  # replaced when the lab is reopened, or void after the process ends
-    Setting | AnsweredRequest | OpenLab | Run | Pause | Record | StopRecording | TellHistory
+    Setting | AnsweredRequest | CreateLab | Run | Pause | Record | StopRecording | TellHistory
 )
 
 

@@ -130,7 +130,7 @@ class LabState:
         self.close_ring()
         self.ring, self.opened = ring, False
         values = kept.values if kept else self.values
-        opening = messages.OpenLab(self.number, self.kind, values, kept.payload if kept else None, self.frames)
+        opening = messages.CreateLab(self.number, self.kind, values, kept.payload if kept else None, self.frames)
         changed = {name: value for name, value in self.values.items() if name not in values or values[name] != value}
         requests: list[messages.Request] = [messages.Update(self.number, 0, changed)] * bool(changed)
         requests += [messages.Update(self.number, serial, update) for serial, update in self.unapplied]

@@ -23,13 +23,13 @@ from compute.engine.messages import (
     AnsweredRequest,
     BlobMessage,
     CloseLab,
+    CreateLab,
     DeadlineExtended,
     Event,
     EventMessage,
     Fatal,
     Heartbeat,
     LabClosed,
-    OpenLab,
     Payload,
     Refused,
     Reopened,
@@ -101,7 +101,7 @@ class RequestQueue:
         The limit per lab leaves space for the other labs. Requests that open, move or close a lab are always accepted:
         each occurs once, and all other requests depend on it.
         """
-        if len(self._items) < MOST_OF_A_LAB or isinstance(request, OpenLab | CloseLab | TakeCheckpoint | Stop):
+        if len(self._items) < MOST_OF_A_LAB or isinstance(request, CreateLab | CloseLab | TakeCheckpoint | Stop):
             return False
         of_lab = sum(item.request.lab == request.lab for item in self._items)
         return of_lab >= MOST_OF_A_LAB or len(self._items) >= MAX_WAITING
@@ -270,7 +270,7 @@ class EventSender:
 
     def report_refusal(self, lab: int, request: Request, error: Exception) -> None:
         """Report to the lab's client why `request` failed; a lab that could not be opened is closed."""
-        opening = isinstance(request, OpenLab)
+        opening = isinstance(request, CreateLab)
         change = OPENING if opening else None
         self.report_error(lab, error, partial(Refused, change=change, request=type(request)))
         if isinstance(request, AnsweredRequest):

@@ -139,7 +139,7 @@ class Worker:
                 self._open = False
                 return
             self._handle(request, descriptors)
-            if isinstance(request, messages.OpenLab):  # took longer than a slice: the open labs have their turns first
+            if isinstance(request, messages.CreateLab):  # took longer than a slice: open labs have their turns first
                 return
             seconds = 0.0
 
@@ -158,7 +158,7 @@ class Worker:
     def _dispatch(self, request: messages.WorkerRequest, descriptors: list[int]) -> None:
         """Carry out a request that opens, closes or measures a lab, takes its state, or concerns the process."""
         match request:
-            case messages.OpenLab():
+            case messages.CreateLab():
                 if len(descriptors) < 1 + (request.payload is not None):
                     for descriptor in descriptors:
                         os.close(descriptor)
@@ -182,7 +182,7 @@ class Worker:
             case _:
                 assert_never(request)
 
-    def _open_lab(self, request: messages.OpenLab, ring: int, state: int = -1) -> None:
+    def _open_lab(self, request: messages.CreateLab, ring: int, state: int = -1) -> None:
         """Open a lab. ring, state: descriptors of its frames' memory and of its initial state."""
         with ExitStack() as always, ExitStack() as undo:
             if request.payload:

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from compute.devices.backends import BACKENDS, Backend
 from compute.devices.devices import Array, Host, HostStopwatch, Stopwatch
-from compute.devices.gpu_devices import Cuda, EventStopwatch, Gpu, cuda_count
+from compute.devices.gpu_devices import Cuda, EventStopwatch, NvidiaGpu, cuda_count
 from compute.machine.machine import nvidia
 
 JAX_PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
@@ -49,7 +49,7 @@ def _torch() -> Any:
     return import_module("torch")
 
 
-class TorchCuda(Gpu):
+class TorchCuda(NvidiaGpu):
     """GPU `index` through PyTorch: tensors, and CUDA events on its current stream."""
 
     def __init__(self, index: int = 0) -> None:
@@ -129,7 +129,7 @@ class JaxStopwatch(HostStopwatch):
         super().__exit__(*exc)
 
 
-class JaxCuda(Gpu):
+class JaxCuda(NvidiaGpu):
     """GPU `index` through JAX, with float64 enabled. Its arrays are immutable."""
 
     def __init__(self, index: int = 0) -> None:

@@ -1,7 +1,7 @@
 """Workloads and the ways to write them.
 
 A built-in workload is a folder of workloads/ with a function that `@workload(…)` declares; no registration is needed. A
-way is a `Program`: a function with `@way(…)` that is displayed next to its times, read without being executed, and
+way is a `ShownProgram`: a function with `@way(…)` that is displayed next to its times, read without being executed, and
 imported on first use. A `Case` is a workload at one n. workloads/__init__.py documents the functions of a folder.
 """
 
@@ -102,7 +102,7 @@ def fitting(figures: Iterable[Cited], dtype: str, sizes: tuple[int, int]) -> lis
 # -- programs
 
 
-class Program:
+class ShownProgram:
     """A function with `@way("<ecosystem>[_<variant>]")`. Subclasses are dataclasses with the fields.
 
     package: dotted name of its file or folder; backend: its ecosystem; variant: the rest of the name, "" if none.
@@ -194,7 +194,7 @@ def programs_in(package: str) -> list[tuple[Backend, str]]:
 
 
 @dataclass(frozen=True)
-class Way(Program):
+class Way(ShownProgram):
     """One way to compute a workload; its name is unique in the workload."""
 
     workload: str

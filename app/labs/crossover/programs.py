@@ -18,7 +18,7 @@ from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.page.theme import stylesheet
 from app.readout.readout_html import figure
 from compute.labs.crossover.trap import Trap, TrapProgram, traps
-from compute.ways.workload import Program, Way
+from compute.ways.workload import ShownProgram, Way
 
 CODE_STYLE = """
 .programs { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(300px, 100%), 1fr)); gap: 16px;
@@ -41,7 +41,7 @@ QUIET = {tokenize.ENCODING, tokenize.ENDMARKER, tokenize.INDENT, tokenize.DEDENT
 KINDS = {tokenize.STRING: "s", tokenize.COMMENT: "c", tokenize.NUMBER: "n"}
 
 
-def program_html(which: Program, kind: str, title: str = "") -> str:
+def program_html(which: ShownProgram, kind: str, title: str = "") -> str:
     """Return one file as HTML.
 
     kind: "cpu", "gpu", "wrong" or "right", which determines the hue; title: heading next to the file name.

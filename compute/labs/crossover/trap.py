@@ -13,13 +13,13 @@ from compute.cli.arguments import named
 from compute.devices.backends import Backend
 from compute.measure.agreement import error_line
 from compute.ways.ecosystems import ecosystem_of
-from compute.ways.workload import Program, programs_in
+from compute.ways.workload import ShownProgram, programs_in
 
 FOLDER = "compute.labs.crossover.traps"
 
 
 @dataclass(frozen=True)
-class TrapProgram(Program):
+class TrapProgram(ShownProgram):
     """One of the two programs; its variant is "wrong" or "right"."""
 
     package: str

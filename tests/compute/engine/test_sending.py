@@ -12,9 +12,9 @@ import pytest
 from compute.engine.messages import (
     Act,
     CloseLab,
+    CreateLab,
     DeadlineExtended,
     Heartbeat,
-    OpenLab,
     Stop,
     TakeCheckpoint,
     Update,
@@ -70,7 +70,7 @@ class TestRequestQueue:
 
     def test_the_queue_is_bounded_per_lab_and_in_total_except_for_opening_moving_and_closing(self):
         queue = RequestQueue("test", lambda *_: None)
-        essential = [OpenLab(99, "faulty", {}, None, 0), CloseLab(1), TakeCheckpoint(1), Stop(0)]
+        essential = [CreateLab(99, "faulty", {}, None, 0), CloseLab(1), TakeCheckpoint(1), Stop(0)]
         took = sum(queue.put(QueuedRequest(Act(1, "reset", {}))) for _ in range(5000))
         assert took == MOST_OF_A_LAB
         assert all(queue.put(QueuedRequest(request)) for request in [Act(2, "reset", {}), *essential])
@@ -92,9 +92,9 @@ class TestRequestQueue:
             queue.disconnect()
         with pair() as (channel, far):
             shared = memory_file(10)
-            queue.connect(channel, [QueuedRequest(OpenLab(1, "faulty", {}, None, 0), (shared,))])
+            queue.connect(channel, [QueuedRequest(CreateLab(1, "faulty", {}, None, 0), (shared,))])
             message, passed = far.receive()
-            assert isinstance(message, OpenLab)
+            assert isinstance(message, CreateLab)
             assert os.fstat(passed[0]).st_size == 10
             os.close(passed[0])
             assert isinstance(far.receive()[0], Act)  # an unsent request that reopening does not cover is still sent
