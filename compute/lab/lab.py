@@ -105,12 +105,15 @@ def variants(kind: type[Lab], name: str) -> tuple[str, ...]:
 def values_on(kind: type[Lab], name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changes that make `values` valid on the backend `name`.
 
-    These are the backend, its default kernel if it lacks the present one, and its first number type likewise.
+    These are the backend, its default kernel if it lacks the present one, and its first number type and GPU likewise.
     """
     changes: dict[str, Any] = {"backend": name}
     if "variant" in values and values["variant"] not in ("", *variants(kind, name)):
         changes["variant"] = ""
-    dtypes = backend(name).dtypes
+    chosen, index = backend(name), values.get("device_index", 0)
+    if chosen.kind == "gpu" and index and index >= chosen.device_class.count():
+        changes["device_index"] = 0
+    dtypes = chosen.dtypes
     if kind.NUMBER_TYPE and values.get(kind.NUMBER_TYPE, dtypes[0]) not in dtypes:
         changes[kind.NUMBER_TYPE] = dtypes[0]
     return changes

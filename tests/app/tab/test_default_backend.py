@@ -21,6 +21,7 @@ from compute.devices.devices import Host
 from compute.devices.gpu_devices import Cuda
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene
+from compute.lab.lab import values_on
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 
@@ -56,7 +57,10 @@ def session(kind, **values):
 @pytest.mark.parametrize(
     ("names", "best"),
     [
-        (ALL, "gpu_cupy"), ([*CPU, "gpu_numba"], "gpu_numba"), ([*CPU, "gpu_wgpu"], "gpu_wgpu"), (CPU, "cpu_numba"),
+        (ALL, "gpu_cupy"),
+        ([*CPU, "gpu_numba"], "gpu_numba"),
+        ([*CPU, "gpu_wgpu"], "gpu_wgpu"),
+        (CPU, "cpu_numba"),
         (["cpu_numpy"], "cpu_numpy"),
     ],
 )
@@ -139,3 +143,10 @@ def test_a_link_names_the_backend_even_if_it_is_a_default(kind):
     for name in ("cpu_numba", "cpu_numpy", "gpu_cupy"):
         stored = kind.HISTORY.of(kind, values | {"backend": name}).values
         assert unpacked(packed(Scene(kind.LAB, stored))).values["backend"] == name
+
+
+@pytest.mark.parametrize(("gpus", "changes"), [(1, {"device_index": 0}), (2, {})])
+def test_a_gpu_number_beyond_those_of_another_backend_becomes_0(monkeypatch, gpus, changes):
+    monkeypatch.setattr(Cuda, "count", staticmethod(lambda: gpus))
+    values = {"backend": "gpu_wgpu", "device_index": 1, "dtype": "float32"}
+    assert values_on(Diffusion, "gpu_cupy", values) == {"backend": "gpu_cupy"} | changes
