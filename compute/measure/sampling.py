@@ -93,7 +93,6 @@ def enough(samples: Sequence[Sample]) -> bool:
 def interleave(
     ways: Mapping[str, Callable[[], Sample]],
     budget: Budget,
-    seed: int = 0,
     progress: Callable[[float], object] = lambda _: None,
     stop: Callable[[], bool] = lambda: False,
     samples: dict[str, list[Sample]] | None = None,
@@ -108,7 +107,7 @@ def interleave(
     samples = {} if samples is None else samples
     samples.update((name, []) for name in ways)
     fewest = dict.fromkeys(ways, LEAST_SAMPLES) | dict(least or {})
-    for groups in rounds(lambda: list(ways), samples.__getitem__, budget, Random(seed), fewest.__getitem__):
+    for groups in rounds(lambda: list(ways), samples.__getitem__, budget, Random(0), fewest.__getitem__):
         progress(budget.part)
         for name in (name for names in groups for name in names):
             if stop():
