@@ -21,6 +21,7 @@ from compute.devices.webgpu_passes import Gpu, Storage, WgpuArray
 MOST_GROUPS = 65535  # of one dimension
 BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")
 NUMBERS = re.compile(r"struct Numbers \{([^}]*)\}")
+INCLUDE = re.compile(r'^#include "(\w+\.wgsl)"$', re.MULTILINE)  # a file in the folder of this module
 LOOP = re.compile(r"/\*unroll\*/\s*for \(var (\w+) = 0; \1 < (\d+); \1\+\+\) \{")
 
 
@@ -42,13 +43,17 @@ class Program:
     @property
     def text(self) -> str:
         """The text that is compiled."""
-        text = self.path.read_text(encoding="utf-8")
+        text = INCLUDE.sub(_included, self.path.read_text(encoding="utf-8"))
         for name, value in self.defines:
             text = re.sub(rf"\b{name}\b", str(value), text)
         for name, level in (("exact", 1), ("kept", 2)):
             body = "bitcast<f32>(bitcast<u32>(x) ^ p.zero)" if self.exact >= level else "x"
             text += f"\nfn {name}(x: f32) -> f32 {{ return {body}; }}\n"
         return unroll(text)
+
+
+def _included(found: re.Match[str]) -> str:
+    return Path(__file__).with_name(found[1]).read_text(encoding="utf-8")
 
 
 def unroll(text: str) -> str:

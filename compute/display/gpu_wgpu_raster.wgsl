@@ -12,53 +12,7 @@ var<immediate> p: Numbers;
 
 fn finite(word: u32) -> bool { return (word & 0x7f800000u) != 0x7f800000u; }
 
-// -- float64 in memory: the bits of a float32, of a sum of two, and of a count, as (low word, high word)
-
-fn assemble(sign: u32, exponent: i32, mantissa: vec2<u32>) -> vec2<u32> {
-    return vec2(mantissa.x, sign | (u32(exponent) << 20u) | (mantissa.y & 0xfffffu));
-}
-
-fn wide(x: u32) -> vec2<u32> {
-    let sign = x & 0x80000000u;
-    var exponent = i32((x >> 23u) & 255u);
-    var mantissa = x & 0x7fffffu;
-    if (exponent == 255) { return vec2(mantissa << 29u, sign | 0x7ff00000u | (mantissa >> 3u)); }
-    if (exponent == 0) {
-        if (mantissa == 0u) { return vec2(0u, sign); }
-        let shift = countLeadingZeros(mantissa) - 8u;
-        mantissa <<= shift;
-        exponent = 1 - i32(shift);
-    }
-    return assemble(sign, exponent + 896, vec2(mantissa << 29u, mantissa >> 3u));
-}
-
-// high + rest with |rest| at most half of the last digit of `high`, both finite.
-fn wide_sum(high: f32, rest: f32) -> vec2<u32> {
-    let h = bitcast<u32>(high);
-    let l = bitcast<u32>(rest);
-    let exponent = i32((h >> 23u) & 255u);
-    let distance = exponent - i32((l >> 23u) & 255u);
-    if ((l & 0x7f800000u) == 0u || (h & 0x7f800000u) == 0u || distance > 54) { return wide(h); }
-    let whole = (h & 0x7fffffu) | 0x800000u;
-    let part = (((l & 0x7fffffu) | 0x800000u) << 6u) >> u32(distance - 24);
-    var m = vec2(whole << 30u, whole >> 2u);  // 54 bits
-    if (((h ^ l) & 0x80000000u) == 0u) {
-        let low = m.x + part;
-        m = vec2(low, m.y + select(0u, 1u, low < m.x));
-    } else {
-        m = vec2(m.x - part, m.y - select(0u, 1u, part > m.x));
-    }
-    let sign = h & 0x80000000u;
-    if (m.y < 0x200000u) { return assemble(sign, exponent + 895, m); }
-    return assemble(sign, exponent + 896, vec2((m.x >> 1u) | (m.y << 31u), m.y >> 1u));
-}
-
-fn wide_count(n: u32) -> vec2<u32> {
-    if (n == 0u) { return vec2(0u, 0u); }
-    let top = 31u - countLeadingZeros(n);
-    let mantissa = n << (31u - top);  // the leading 1 is bit 31
-    return assemble(0u, i32(top) + 1023, vec2(mantissa << 21u, mantissa >> 11u));
-}
+#include "float64.wgsl"
 
 fn put_wide(k: u32, value: vec2<u32>) {
     result[2u * k] = value.x;
@@ -71,12 +25,11 @@ struct Found { low: f32, high: f32, sum: f32, rest: f32, nonfinite: u32 }
 
 var<workgroup> founds: array<Found, 256>;
 
-// The sum of two sums: the rounding error of the first parts is added to the second (Knuth's two-sum).
+// The sum of two sums: the rounding error of the first parts is added to the second.
 fn both(a: Found, b: Found) -> Found {
-    let sum = kept(a.sum + b.sum);
-    let from_b = kept(sum - a.sum);
-    let rest = kept(a.sum - kept(sum - from_b)) + kept(b.sum - from_b);
-    return Found(min(a.low, b.low), max(a.high, b.high), sum, rest + (a.rest + b.rest), a.nonfinite + b.nonfinite);
+    let sum = two_sum(a.sum, b.sum);
+    let rest = sum.y + (a.rest + b.rest);
+    return Found(min(a.low, b.low), max(a.high, b.high), sum.x, rest, a.nonfinite + b.nonfinite);
 }
 
 fn add_up(thread: u32, own: Found) {
