@@ -76,6 +76,12 @@ class WgpuArray:
         """Bytes of the elements."""
         return self.size * self.dtype.itemsize
 
+    def reshape(self, shape: tuple[int, ...]) -> WgpuArray:
+        """Return the same elements in another shape of the same size."""
+        if math.prod(shape) != self.size:
+            raise ValueError(f"shape must have {self.size} elements, not {shape}")
+        return WgpuArray(self.storage, shape, self.dtype, self.offset)
+
     def __getitem__(self, key: int | slice | tuple[slice, slice]) -> WgpuArray:
         """Return a contiguous part: elements of the first axis, or a part of one row as (slice, slice)."""
         shape: tuple[int, ...]

@@ -411,7 +411,8 @@ class BenchRun:
                 yield backend
 
     def _ways(self, backends: Sequence[Backend], case: Any) -> Iterator[Implementation]:
-        for backend in backends:
+        dtype = getattr(case, "dtype", None)
+        for backend in (one for one in backends if dtype is None or dtype in one.dtypes):
             kernels: list[Any] = []
             for variant, kernel in self._benchmark.variants(backend, case).items():
                 if kernel is None or not any(kernel is other for other in kernels):  # skip duplicates of a kernel

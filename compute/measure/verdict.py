@@ -133,7 +133,9 @@ def pairing(
     against the fastest way of the processor (`judge`); without a GPU Numba against NumPy. All variants: these two
     first, then the other available backends.
     """
-    here = [b.name for b in BACKENDS if b.ready and (backends is None or b.name in backends)]
+    dtype = values.get("dtype")
+    able = [b for b in BACKENDS if b.ready and (dtype is None or dtype in b.dtypes)]
+    here = [b.name for b in able if backends is None or b.name in backends]
     selected = Variant(values["backend"], values.get("variant", ""))
     gpus, cpus = ([b for b in BEST_FIRST if b in here and Variant(b).kind == kind] for kind in ("gpu", "cpu"))
     if selected.kind == "gpu" and selected.backend in here:

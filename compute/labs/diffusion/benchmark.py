@@ -7,7 +7,7 @@ discrete Laplacian, whose state after n steps is known exactly: mode k is multip
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import pi
 from typing import Any, ClassVar, Protocol
@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from compute.devices.backends import Backend, backend
+from compute.devices.backends import Backend
 from compute.devices.devices import Device
 from compute.devices.gpu_devices import Cuda
-from compute.labs.diffusion import cpu_numba, cpu_numpy, gpu_cupy, scaling
+from compute.labs.diffusion import cpu_numba, cpu_numpy, gpu_cupy, gpu_wgpu, scaling
 from compute.labs.diffusion.scheme import EDGES, launches
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import BenchmarkFixture, BenchPlan, Checked, Implementation, Option, Results
@@ -45,14 +45,22 @@ TOLERANCE = {"float32": 1e-6, "float64": 1e-13}  # relative L2; correct kernels 
 WRONG = {"racing": "the tutorial's kernel updates in place while neighbouring blocks still read"}
 
 
+def _cuda_launches(steps: int, dtype: str) -> int:
+    return len(launches(steps, (*(tiling.steps for tiling in gpu_cupy.TILINGS[dtype]), 1)))
+
+
+PASSES: dict[str, Callable[[int, str], int]] = {  # of the variant T-step, by backend, steps and dtype
+    "cpu_numba": lambda steps, dtype: len(cpu_numba.passes(steps)),  # noqa: ARG005
+    "gpu_cupy": _cuda_launches,
+    "gpu_wgpu": lambda steps, dtype: len(launches(steps, (*(tile.steps for tile in gpu_wgpu.TILES), 1))),  # noqa: ARG005
+}
+
+
 def passes_a_step(name: str, variant: str, dtype: str, steps: int) -> float:
     """Return the passes through memory per step: fewer than one if a pass computes several steps."""
     if variant != "T-step" or steps < 1:
         return 1.0
-    if backend(name).kind == "cpu":  # Numba, as NumPy has no such variant
-        return len(cpu_numba.passes(steps)) / steps
-    sizes = tuple(tiling.steps for tiling in gpu_cupy.TILINGS[dtype])
-    return len(launches(steps, (*sizes, 1))) / steps
+    return PASSES[name](steps, dtype) / steps
 
 
 RATE = Rate(
@@ -60,8 +68,8 @@ RATE = Rate(
     "not in a cache: the roof was disturbed, or a pass makes more steps than are counted", passes_a_step,
 )  # fmt: skip
 INCLUDED = (
-    "A time is that of the steps: between two CUDA events on a GPU, wall time on the host; where it is launch-bound, "
-    "that of launching them. Copies, colour and start-up are not in it. GB/s counts one read and one write a cell and "
+    "A time is that of the steps: between two events of a GPU, wall time on the host; where it is launch-bound, that "
+    "of launching them. Copies, colour and start-up are not in it. GB/s counts one read and one write a cell and "
     "pass through memory, of which T-step makes fewer than steps, and NumPy more than are counted; grids that fit in a "
     "cache can exceed 100 % of the copy bandwidth."
 )
@@ -190,7 +198,11 @@ RULES = FieldRules(
     growth=growth,
     timed_with={"r": R},
     apart={"preset": "noise"},  # start of comparisons: without denormals, independent of the live field
-    at_once={("cpu_numba", "T-step"): cpu_numba.MOST_STEPS, ("gpu_cupy", "T-step"): gpu_cupy.MOST_STEPS},
+    at_once={
+        ("cpu_numba", "T-step"): cpu_numba.MOST_STEPS,
+        ("gpu_cupy", "T-step"): gpu_cupy.MOST_STEPS,
+        ("gpu_wgpu", "T-step"): gpu_wgpu.MOST_STEPS,
+    },
 )
 
 

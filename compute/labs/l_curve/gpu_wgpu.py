@@ -91,6 +91,8 @@ def _product(
     out: Array,
     scaled: int,
 ) -> int:
+    if matrix.values.dtype != np.float32 or x.dtype != np.float32:
+        raise TypeError(f"a matrix and vectors must be float32 on WebGPU, not {matrix.values.dtype} and {x.dtype}")
     lanes = lanes_for(matrix.entries / matrix.shape[0])
     groups = -(-matrix.shape[0] * lanes // THREADS)
     arrays = [each.storage for each in (matrix.starts, matrix.columns, matrix.values, x)]

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.devices.backends import backend
 from compute.devices.devices import Array
 from compute.display.camera import Camera
 from compute.lab.frames import Curve, Frame, Raster, View, freeze
@@ -183,7 +184,8 @@ def _pictures(lab: LCurve, camera: Camera, x: Array, view: View | None, pixels: 
     square = x.reshape((side, side))
     if lab.system.x is None:
         return {"solution": camera.raster(square, view, pixels, camera.survey(square).limits(), "x")}
-    truth = lab.device.upload(lab.system.x.reshape((side, side)))
+    widest = backend(lab.backend).dtypes[-1]
+    truth = lab.device.upload(lab.system.x.reshape((side, side)).astype(widest))
     limits = float(lab.system.x.min()), float(lab.system.x.max())
     pictures = {"solution": square, "truth": truth}
     return {name: camera.raster(picture, view, pixels, limits, name) for name, picture in pictures.items()}

@@ -116,7 +116,7 @@ def test_norms_curvature_and_solutions_are_those_of_the_dense_decomposition(case
 
 def test_every_backend_has_the_same_solutions_probe_and_pictures(any_backend):
     labs = [
-        LCurve(backend=name, problem="blur", n=24, noise=0.02, tolerance=1e-4)
+        LCurve(backend=name, problem="blur", n=24, noise=0.02, tolerance=1e-4, dtype=any_backend.dtypes[-1])
         for name in ("cpu_numpy", any_backend.name)
     ]
     answers = [lab.solve().corners for lab in labs]
@@ -181,7 +181,8 @@ def test_a_solution_takes_as_many_steps_as_its_lambda_needs():
 
 
 def test_more_steps_may_be_allowed_later(any_backend):
-    lab = LCurve(backend=any_backend.name, problem="random_sparse", n=150, steps_at_most=20, tolerance=1e-6)
+    few = {"steps_at_most": 20, "tolerance": 1e-6, "dtype": any_backend.dtypes[-1]}
+    lab = LCurve(backend=any_backend.name, problem="random_sparse", n=150, **few)
     short = lab.solve()
     assert (short.steps, short.converged) == (20, False)
     lab.steps_at_most = 200
