@@ -132,6 +132,11 @@ def test_a_phone_follows_a_story_leaves_and_returns(room, phone, new_page):
     assert phone.evaluate(SMALLEST) >= 14
     assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
+    phone.set_viewport_size({"width": 844, "height": 390})  # a rotated phone: the picture is nearly as high
+    until(phone, lambda: 0.7 * 390 < phone.locator("#picture").bounding_box()["height"] <= 390)
+    assert phone.evaluate("document.documentElement.scrollWidth") <= 844
+    phone.set_viewport_size(PHONE)
+
     # the same lab in another tab, in the same state
     until(phone, lambda: linked(phone).get("r") == 0.25)
     own = new_page()

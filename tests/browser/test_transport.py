@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.browser.lab_page import ALL_MODELS, FRAMES, LabPage
@@ -39,6 +41,15 @@ COUNT = f"""() => {{
 }}"""
 TRANSPORT = f"""{ALL_MODELS}
   .map((model) => model.attributes.transport).filter((said) => said !== undefined).join()"""
+# The values of the field around a position in cells, which is known to a tenth.
+VALUES = f"""([x, y]) => {{
+  const {{data}} = {FRAMES}, levels = data.field[0], [ny, nx] = levels.shape;
+  const at = (x, y) => {{
+    const i = Math.floor((x - data.x[0]) / data.dw[0] * nx), j = Math.floor((y - data.y[0]) / data.dh[0] * ny);
+    return data.field_low[0] + levels[j * nx + i] / 254 * (data.field_high[0] - data.field_low[0]);
+  }};
+  return [-0.06, 0.06].flatMap((dx) => [-0.06, 0.06].map((dy) => at(x + dx, y + dy)));
+}}"""
 # Failures by the transport that the page then reports: a missing method that only a change of palette needs, and an
 # error in the first frame received as a message.
 WRONG = {
@@ -108,6 +119,26 @@ def test_another_scheme_or_type_size_is_shown_around_the_picture_too(lab):
     lab.key(" ")
     lab.key("p")
     lab.toggle_theme()
+
+
+def test_hover_shows_the_latest_value(lab):
+    lab.pause()
+    box = lab.page.locator("canvas").first.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 3
+    tip = lab.page.locator(".bk-tooltip-content, .bk-tooltip").filter(has_text="value").first
+
+    def newest():
+        lab.page.mouse.move(x, y)
+        lab.page.mouse.move(x + 1, y)
+        numbers = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", tip.inner_text())]
+        return len(numbers) == 3 and any(
+            numbers[2] == pytest.approx(one, rel=1e-4, abs=1e-6) for one in lab.page.evaluate(VALUES, numbers[:2])
+        )
+
+    for _ in range(2):
+        step(lab)
+        lab.until(newest)
+        lab.page.mouse.move(0, 0)
 
 
 @pytest.mark.parametrize("why", WRONG)
