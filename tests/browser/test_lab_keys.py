@@ -36,6 +36,7 @@ def use_diffusion(page):
 
 def use_mandelbrot(page):
     lab = SetPage.of(page)
+    lab.until(lab.complete)
     lab.key("0")
     lab.until(lambda: lab.complete() and lab.at_home())
     page.mouse.move(*lab.at(0.4, 0.6))
