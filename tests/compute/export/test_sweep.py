@@ -92,20 +92,6 @@ def test_every_combination_is_a_row_with_the_facts_of_its_lab(tmp_path, here, ca
     assert sorted(path.name for path in tmp_path.iterdir()) == ["heat.csv", "heat.csv.json"]
 
 
-@pytest.mark.parametrize("steps", [0, 1, 64, 150])
-def test_what_a_row_times_has_run_before_it(steps, monkeypatch):
-    """Otherwise a kernel for several steps would be compiled within the first row."""
-    asked = []
-    advance = Diffusion.advance
-    monkeypatch.setattr("compute.export.sweep._RUN_BEFORE", set())
-    monkeypatch.setattr(Diffusion, "advance", lambda lab, count: (asked.append((lab, count)), advance(lab, count))[1])
-    row(ParameterSweep("diffusion", {"ny": 9, "nx": 7}, {}, steps).plain(), 0)
-    first = {count for lab, count in asked if lab is asked[0][0]}
-    timed = [count for lab, count in asked if lab is not asked[0][0]]
-    assert sum(timed) == steps
-    assert set(timed) <= first
-
-
 def test_parquet_has_the_same_table_with_types(tmp_path, here):
     for name in ("heat.csv", "heat.parquet"):
         assert main([*COMMAND, "--vary", "unstable=true", "--out", str(tmp_path / name)]) == 0
