@@ -104,10 +104,13 @@ def backend_cases() -> list[Any]:
 
 
 def in_its_types(item: pytest.Item) -> bool:
-    """Return whether the backend of a test computes in the test's parameter `dtype`, if it has both."""
+    """Return whether the backend of a test computes in the test's parameter `dtype` or `precision`, if it has both.
+
+    A test with the mark `float64` needs that type.
+    """
     values = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
     backend = next((value for value in values.values() if isinstance(value, Backend)), None)
-    dtype = values.get("dtype")
+    dtype = "float64" if item.get_closest_marker("float64") else values.get("dtype", values.get("precision"))
     return backend is None or dtype is None or np.dtype(dtype).kind != "f" or np.dtype(dtype).name in backend.dtypes
 
 

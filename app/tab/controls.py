@@ -284,6 +284,8 @@ class ComputeControls(ValueWidgets):
             changed = default | values_on(self.session.lab, name, self.session.values)
             self.session.change(**changed)
             self.show_values(changed)
+            if elsewhere := {name: value for name, value in changed.items() if name not in ("backend", "variant")}:
+                self.session.value_changes.publish(elsewhere)  # a number type may have a widget in another group
 
     def _offer_dtypes(self) -> None:
         """Disable the number types that the current backend does not have, and name it as the reason."""

@@ -196,6 +196,11 @@ def preferred(known: Iterable[Backend] = BACKENDS) -> Backend:
     raise ValueError(f"none of {', '.join(BEST_FIRST)} is ready here")
 
 
+def best_of_host() -> Backend:
+    """Return the best ready backend of the host, which computes in every number type."""
+    return preferred(each for each in BACKENDS if each.kind == "cpu")
+
+
 def backend(name: str) -> Backend:
     """Return the backend called `name`; ValueError lists the known names."""
     return named("backend", name, {each.name: each for each in BACKENDS})

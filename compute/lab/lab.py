@@ -113,10 +113,18 @@ def values_on(kind: type[Lab], name: str, values: Mapping[str, Any]) -> dict[str
     chosen, index = backend(name), values.get("device_index", 0)
     if chosen.kind == "gpu" and index and index >= chosen.device_class.count():
         changes["device_index"] = 0
-    dtypes = chosen.dtypes
-    if kind.NUMBER_TYPE and values.get(kind.NUMBER_TYPE, dtypes[0]) not in dtypes:
-        changes[kind.NUMBER_TYPE] = dtypes[0]
+    known = number_types(kind, name)
+    if known and values.get(kind.NUMBER_TYPE, known[0]) not in known:
+        changes[kind.NUMBER_TYPE] = known[0]
     return changes
+
+
+def number_types(kind: type[Lab], name: str) -> tuple[str, ...]:
+    """Return the values of a lab's NUMBER_TYPE that the backend `name` can compute; () for a lab without them."""
+    if kind.NUMBER_TYPE not in kind.param:
+        return ()
+    dtypes = backend(name).dtypes
+    return tuple(value for value in kind.param[kind.NUMBER_TYPE].objects if kind.dtype_of(value) in ("", *dtypes))
 
 
 class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
@@ -343,12 +351,18 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
 
     def _accept(self, values: dict[str, Any]) -> None:
         """Raise ValueError for values that are incompatible, or exceed the limits of this process."""
-        dtypes, dtype = backend(values["backend"]).dtypes, values.get(self.NUMBER_TYPE)
-        if dtype is not None and dtype not in dtypes:
-            raise ValueError(f"{self.NUMBER_TYPE} must be {' or '.join(dtypes)} for {values['backend']}, not {dtype!r}")
+        known = number_types(type(self), values["backend"])
+        if known and values[self.NUMBER_TYPE] not in known:
+            name, dtype = self.NUMBER_TYPE, values[self.NUMBER_TYPE]
+            raise ValueError(f"{name} must be {' or '.join(known)} for {values['backend']}, not {dtype!r}")
         self.validate(values)
         for name, size in self.SIZES.items():
             limits.require(name, size(values))
+
+    @classmethod
+    def dtype_of(cls, value: str) -> str:
+        """Return the number type of the kernels at a value of NUMBER_TYPE; "" if the lab chooses a type by itself."""
+        return value
 
     def values(self) -> dict[str, Any]:
         """Return the current values of all parameters."""
@@ -461,7 +475,12 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
         """The lab's kernels in the chosen backend; raises ValueError for a lab in no package."""
         if not self.PACKAGE:
             raise ValueError(f"{self.LAB} has no kernels in files: its class must be in a package, {HOME}")
-        return backend(self._values["backend"]).kernels(self.PACKAGE)
+        return self.computing.kernels(self.PACKAGE)
+
+    @property
+    def computing(self) -> Backend:
+        """The backend that computes: the chosen one, unless a lab replaces it where that lacks a number type."""
+        return backend(self._values["backend"])
 
     @classmethod
     def backends(cls) -> tuple[Backend, ...]:
@@ -487,7 +506,10 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
             raise ValueError(f"backend must be one of {known} for {self.LAB}, not {self.backend!r}")
         index = self.device_index if chosen.kind == "gpu" else 0
         self.device: Device = chosen.open_device(index)
-        self.display = chosen.display()
+        computing = self.computing
+        if computing is not chosen:
+            self.device = computing.open_device()
+        self.display = computing.display()
 
     def _require_memory(self, needed: int, held: int = 0) -> None:
         free = (1 - RESERVE) * self.device.free_bytes() + held

@@ -88,6 +88,14 @@ class Benchmark(report.ReportedBenchmark, ABC):
         """Return a text for the whole result raced for at these values; raise ValueError if there is no such race."""
         raise ValueError(f"{self.package.rpartition('.')[2]} has no whole result to race for")
 
+    def raced_values(self, values: Mapping[str, Any], backends: Sequence[Backend]) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return the values at which these backends race for a whole result, if a lab's choice depends on them."""
+        return values
+
+    def refusal(self, backend: Backend, values: Mapping[str, Any]) -> str:  # noqa: ARG002
+        """Return why a backend has no kernel for the whole result at these values; "" if it has one."""
+        return ""
+
     def step_time(self, values: Mapping[str, Any]) -> float:  # noqa: ARG002
         """Return the simulated time of a step, in time_unit; 0 if a step simulates no time."""
         return 0.0

@@ -253,14 +253,21 @@ class Race:
     def _run_course(self, progress: OnRaceProgress) -> RaceResult:
         """Run to a whole result; RaceError if fewer than two lanes can be timed."""
         progress(0.0, "warming up")
-        backends = [backend(racer.backend) for racer in self.racers if racer.record is None]
-        benchmark, made_by = benchmark_of(self.lab), preferred(backends)
+        benchmark = benchmark_of(self.lab)
         if not isinstance(benchmark, CaseBenchmark):
             raise RaceError(f"{self.lab.LAB} cannot race: its bench has no cases")
+        own = [backend(racer.backend) for racer in self.racers if racer.record is None]
+        refused = {one.name: why for one in own if (why := benchmark.refusal(one, self.given))}
+        backends = [one for one in own if one.name not in refused]
+        if not backends:
+            reasons = (f"{backend(name).label}: {why}" for name, why in refused.items())
+            raise RaceError(f"no lane of this computer can be timed: {'; '.join(reasons)}")
+        made_by = preferred(backends)
         course = benchmark.course(self.given, made_by, PICTURE)
         rows = {row.backend: row for row in run_course(benchmark, course, backends, progress)}
-        left_out = [f"{backend(name).label}: {row.reason}" for name, row in rows.items() if row.measurement is None]
-        running = [racer for racer in self.racers if racer.record or rows[racer.backend].measurement]
+        untimed = refused | {name: row.reason for name, row in rows.items() if row.measurement is None}
+        left_out = [f"{backend(name).label}: {reason}" for name, reason in untimed.items()]
+        running = [racer for racer in self.racers if racer.record or racer.backend not in untimed]
         if len(running) < FEWEST_LANES:
             raise RaceError(f"fewer than {FEWEST_LANES} lanes can be timed: {'; '.join(left_out)}")
         lanes = tuple(
@@ -275,7 +282,9 @@ class Race:
     def given(self) -> dict[str, Any]:
         """All values of the lab except those for its backend and device."""
         placed = ("name", "backend", "device_index")
-        return {name: self.lab.param[name].default for name in self.lab.param if name not in placed} | dict(self.values)
+        given = {name: self.lab.param[name].default for name in self.lab.param if name not in placed}
+        own = [backend(racer.backend) for racer in self.racers if racer.record is None]
+        return dict(benchmark_of(self.lab).raced_values(given | dict(self.values), own))
 
     @property
     def words(self) -> str:

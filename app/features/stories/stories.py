@@ -26,6 +26,7 @@ from app.page.widgets import Card, card_script
 from app.tab.open_lab import OpenLab
 from compute.devices.backends import preferred
 from compute.export.scene import Scene
+from compute.lab.lab import number_types
 from compute.stories import AREAS, Story, StoryStep, stories
 
 TICK = 250  # ms between two comparisons of the lab with the step
@@ -234,7 +235,7 @@ class StoryTeller(Feature):
         """Return the scene with the best available backend, unless the scene names a backend."""
         lab = tab.session.lab
         dtype = (lab.param.values() | dict(scene.values)).get(lab.NUMBER_TYPE)
-        known = [one for one in lab.backends() if dtype is None or dtype in one.dtypes]
+        known = [one for one in lab.backends() if dtype is None or dtype in number_types(lab, one.name)]
         return structs.replace(scene, values={"backend": preferred(known).name} | dict(scene.values))
 
     def _values_of(self, tab: OpenLab, scene: Scene) -> dict[str, Any]:

@@ -20,14 +20,16 @@ from app.tab.controls import column
 from app.tab.plots import AMOUNTS, SIGNED
 from app.tab.session import Session
 from compute.cli import settings
+from compute.devices.backends import backend
 from compute.export.scene import Style
 from compute.lab.frames import Frame
+from compute.lab.lab import number_types
 from compute.measure.rates import spaced
 
 FEWEST, MOST = 1, 7  # log10 of the slider's ends; the text field accepts more
 SAMPLES = {"1": 1, "4": 4, "8": 8, "16": 16}
 REASONS = {
-    "float32": "float32: 24 bits, enough down to a pixel spacing of 2⁻²²",
+    "float32": "float32: 24 bits; counts at the boundary differ from float64's, its pixels are apart down to 2⁻²²",
     "float64": "float64: its counts are right down to a spacing of 2⁻¹⁶, its pixels apart down to 2⁻⁵⁰",
     "perturbation": "perturbation: float64 differences from one orbit in many digits",
     "extended": "perturbation with exponents of its own, as float64 ends at 1e-290",
@@ -73,6 +75,14 @@ class IterationGroup(ValueWidgets):
         self.samples = self.choice("samples", SAMPLES, description=self.parameter("samples").doc)
         items = (self.slider_most, self.typed, self.precision, self.choice("fidelity"), self.switch("shortcuts"))
         self.panel = column(*items, self.samples)
+        self._offer_precisions()
+
+    def _offer_precisions(self) -> None:
+        """Disable the precisions that the current backend does not have."""
+        known = number_types(self.session.lab, self.session.values["backend"])
+        absent = [each for each in self.parameter("precision").objects if each not in known]
+        if self.precision.disabled_options != absent:
+            self.precision.disabled_options = absent
 
     def _slide(self, exponent: float) -> None:
         if exponent != self._position:  # moved by the user
@@ -102,14 +112,22 @@ class IterationGroup(ValueWidgets):
         """Show `values`, which were changed without these widgets."""
         super().show_values(values)
         self.show()
+        self._offer_precisions()
 
     def tick(self, frame: Frame) -> None:
-        """Show the current precision and its reason."""
+        """Show the current precision and its reason, and the backend that computes in place of the chosen one."""
+        self._offer_precisions()  # the backend is chosen in another group
         if self._shown != self.session.values["max_iterations"]:
             self.show()  # changed by a bookmark or an undo
-        reason = REASONS.get(frame.notes["precision"], "")
+        reason = REASONS.get(frame.notes["precision"], "") + taken_over(frame, self.session.values["backend"])
         if self.precision.helper_text != reason:
             self.precision.helper_text = reason
+
+
+def taken_over(frame: Frame, chosen: str) -> str:
+    """Return the backend that computes in place of the chosen one, and the reason, as text; "" if none does."""
+    name = frame.notes.get("computed_by", "")
+    return f"; computed by {name}: {backend(chosen).label} has no float64" if name else ""
 
 
 def slider_end() -> float:

@@ -30,7 +30,7 @@ from app.tab.controls import (
 )
 from app.tab.session import Session
 from compute.export.scene import Style
-from compute.labs.mandelbrot.scenes import REASONS
+from compute.labs.mandelbrot.scenes import DIFFERENCES, REASONS
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark
 
 SCREEN = 1.0  # resolution: one lab pixel per screen pixel
@@ -48,7 +48,7 @@ class MandelbrotControls(Controls):
         self.places = PlaceGroup(session, lab_view, self._picked)
         self.iteration, self.explain = IterationGroup(session), ExplainGroup(session)
         self.display = MandelbrotDisplay(session, lab_view)
-        self.compute = ComputeControls(session, reasons=REASONS)
+        self.compute = ComputeControls(session, reasons={**REASONS, **DIFFERENCES})
         groups = {
             "Place": self.places.panel,
             "Iteration": self.iteration.panel,

@@ -43,6 +43,8 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
         ("iterations", spaced(known["limit"]), ""),
         ("precision", notes["precision"] + " exhausted" * warned, "bad" if warned else ""),
     ]
+    if name := notes.get("computed_by", ""):
+        items.append(("computed by", name, "warn"))
     if known["samples"] > 1:
         items.append(("samples", f"{known['samples']:.0f}", ""))
     if known["area_wanted"]:

@@ -11,5 +11,6 @@ LABELS = {
     "iterations": "Iterations: the limit after which a point counts as inside the set.",
     "samples": "Samples: points computed per pixel. Their mean is its colour, which smooths edges.",
     "reference orbit": "Reference orbit: one high-precision orbit, from which all pixels of a deep view are computed.",
+    "computed by": "Computed by: a backend of the host, because the chosen one has no float64, which this view needs.",
     "picture": "Picture: the fraction of it that is computed.",
 }

@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 from compute.devices.backends import Backend
 from compute.devices.devices import Device
 from compute.labs.mandelbrot import plain_c
-from compute.labs.mandelbrot.comparison import COUNTS_ONLY, RATE, RULES, PictureTarget
+from compute.labs.mandelbrot.comparison import COUNTS_ONLY, RATE, RULES, PictureTarget, lacking
 from compute.labs.mandelbrot.course import RACED, LanePicture, course_of, scene_of, words_of
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL, kernel_of
+from compute.labs.mandelbrot.place import Place, choose
 from compute.labs.mandelbrot.scenes import (
     PACKAGE,
     PAN,
@@ -218,7 +219,9 @@ class MandelbrotBenchmark(CaseBenchmark):
         return sorted(first, key=lambda case: names.index(case.name))
 
     def variants(self, backend: Backend, case: BenchScene) -> Mapping[str, Any]:
-        """Return the backend's kernels for this scene."""
+        """Return the backend's kernels for this scene; none if it lacks the number type."""
+        if lacking(backend, case.arithmetic):
+            return {}
         if case.pan:
             return {"frame": None}
         kernels = backend.kernels(PACKAGE)
@@ -242,6 +245,19 @@ class MandelbrotBenchmark(CaseBenchmark):
         if difference <= tolerance:
             return ""
         return f"{100 * difference:.2g} % of the pixels differ by more than 1; {100 * tolerance:g} % may"
+
+    def raced_values(self, values: Mapping[str, Any], backends: Sequence[Backend]) -> Mapping[str, Any]:
+        """Return the values with the precision "auto" replaced by float32 if a lane has nothing wider."""
+        lacks_float64 = any("float64" not in each.dtypes for each in backends)
+        if values["precision"] != "auto" or not lacks_float64:
+            return values
+        place = Place.of(values["center"], values["zoom"], values["ny"], values["nx"])
+        chosen = choose("auto", place, ("float32",))
+        return {**values, "precision": chosen.name} if chosen.name == "float32" else values
+
+    def refusal(self, backend: Backend, values: Mapping[str, Any]) -> str:
+        """Return why a backend lacks the number type of the picture; "" if it has it."""
+        return lacking(backend, scene_of(values).arithmetic)
 
     def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:
         """Return the race for the view's picture."""

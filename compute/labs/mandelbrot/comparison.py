@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.devices.backends import BACKENDS, backend
+from compute.devices.backends import BACKENDS, Backend, backend
 from compute.devices.gpu_devices import Cuda
 from compute.lab.frames import Frame
 from compute.labs.mandelbrot.lab import Mandelbrot
@@ -144,12 +144,18 @@ class PictureRules(ComparisonRules):
         """Return the type of z."""
         return arithmetic(values).dtype
 
+    def refusal(self, variant: Variant, values: LabValues) -> str:
+        """Return why a variant is not timed at these values: its backend lacks their number type."""
+        return lacking(backend(variant.backend), arithmetic(values))
+
     def facts(self, values: LabValues, frame: Frame, roof: float) -> Sequence[Fact]:
         """Return the facts of the live picture: rate, percent of the roof, iterations, time if no pixel was reused."""
         named = ("iterations", "timed_iterations", "compute_seconds")
         done, timed, seconds = (frame.facts.get(name, nan) for name in named)
         rate = timed / seconds if timed > 0 and seconds > 0 else nan
         plain = not arithmetic(values).deep
+        if lacking(backend(values["backend"]), arithmetic(values)):
+            roof = nan  # of the chosen backend's device, while another one computes
         kernel = values["backend"], values.get("variant", ""), self.dtype(values), 1
         percent = RATE.share(*kernel) * RATE.percent(rate, self.dtype(values), roof) if plain else nan
         complete = frame.facts.get("finished") and not frame.facts.get("reused")
@@ -208,7 +214,7 @@ RATE_ABOUT = "Iterations computed, divided by their device time; shortcuts save 
 DEEP_ABOUT = "Iterations including those skipped by bilinear approximation."
 MIX_ABOUT = (
     "Instructions of one z² + c: FMA fused multiply-add, MUL multiplication, ADD addition. Those of a GPU were counted "
-    "in the machine code for a Hopper GPU, those of the host in the source."
+    "in the machine code for a Hopper GPU, those of the host and of WebGPU in the source."
 )
 FMA_ABOUT = (
     "A step is 3 fused multiply-adds and 1 addition: 4 instructions, against the fused multiply-adds a second that "
@@ -230,7 +236,13 @@ def is_lesson(values: LabValues) -> bool:
 
 def arithmetic(values: LabValues) -> Precision:
     """Return the arithmetic of the live picture."""
-    return choose(values["precision"], _place(values))
+    dtypes = {"dtypes": backend(values["backend"]).dtypes} if "backend" in values else {}
+    return choose(values["precision"], _place(values), **dtypes)
+
+
+def lacking(backend: Backend, precision: Precision) -> str:
+    """Return what a backend lacks for an arithmetic, as a text that follows its name; "" if it has a kernel."""
+    return "" if precision.dtype in backend.dtypes else f"has no {precision.dtype}"
 
 
 def all_variants() -> tuple[Variant, ...]:

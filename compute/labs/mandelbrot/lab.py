@@ -7,6 +7,7 @@ views.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -14,22 +15,24 @@ import numpy as np
 import param
 from numpy.typing import NDArray
 
+from compute.devices.backends import Backend, backend, best_of_host
 from compute.devices.devices import Array
 from compute.lab.fields import is_finite
 from compute.lab.frames import Frame, View
-from compute.lab.lab import Lab
+from compute.lab.lab import Lab, OutOfMemory
 from compute.lab.status import LabStatus
 from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.overlays import PointerPoint, under
-from compute.labs.mandelbrot.painting import Painting, PictureTask
+from compute.labs.mandelbrot.painting import ALL, Painting, PictureTask
 from compute.labs.mandelbrot.picture import ProgressivePicture, panels_of
-from compute.labs.mandelbrot.place import CHOICES, WHOLE_ZOOM, Place, choose, enough, views_between
+from compute.labs.mandelbrot.place import CHOICES, PRECISIONS, WHOLE_ZOOM, Place, choose, enough, views_between
 from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
 from compute.labs.mandelbrot.schedule import overlap
 from compute.labs.mandelbrot.state import PixelArrays
 from compute.measure.timing import Timing
 
-SLICE = {"cpu": 2**21, "gpu": 2**33}  # iterations of one step: a few milliseconds
+SLICE = {"host": 2**21, "cuda": 2**33, "webgpu": 2**30}  # iterations of one step: a few milliseconds
+WHOLE = {"host": ALL, "cuda": 2**39, "webgpu": 2**33}  # of a launch for counts; systems stop one of a few seconds
 PIXEL_BYTES = 2 * 8 + 2 * 4 + 4 + 4  # z, place, count, smooth
 SAMPLE_BYTES = PIXEL_BYTES + 3 * 4  # another picture, sums, hits and means
 ORBIT_BYTES = 300  # for each iteration of the reference orbit, including its table, during their computation
@@ -37,7 +40,6 @@ PICTURE_BYTES = 32 * 2**20  # samples, display buffers, scratch and the small pi
 ORBIT_SHARE = 0.3  # of the progress shown in deep views
 EPSILON = {"exact": -53.0, "fast preview": -24.0}  # log2 of the relative error that a jump of perturbation may cause
 _SHOWN: set[tuple[str, str, str, bool]] = set()  # displayed by this process: (backend, arithmetic, colouring, julia)
-ALL = 2**62  # a budget that no picture exceeds in one launch
 
 
 class Mandelbrot(Lab):
@@ -58,6 +60,7 @@ class Mandelbrot(Lab):
     APART: ClassVar[tuple[int, int, int]] = (0, 0, 0)  # the set
     APART_WORDS: ClassVar[str] = "inside the set"
     PICTURE_SIZE: ClassVar[tuple[str, ...]] = ("ny", "nx")
+    NUMBER_TYPE: ClassVar[str] = "precision"
     SIZES = MappingProxyType({**Lab.SIZES, "iterations": lambda values: int(values["max_iterations"])})
     panels = staticmethod(panels_of)
     between = staticmethod(views_between)
@@ -109,22 +112,56 @@ class Mandelbrot(Lab):
             raise ValueError(f"limits must be two finite numbers, the lower one first, not {limits}")
         if pointer is not None and not all(is_finite(part) and 0 <= part <= 1 for part in pointer):
             raise ValueError(f"pointer must be two numbers from 0 to 1, not {pointer}")
-        if variant and variant not in self.kernels.VARIANTS:
-            known = ", ".join(self.kernels.VARIANTS)
+        own = backend(values["backend"])
+        kernels = self.kernels if self.computing is own else own.kernels(self.PACKAGE)
+        if variant and variant not in kernels.VARIANTS:
+            known = ", ".join(kernels.VARIANTS)
             raise ValueError(f"variant must be empty or one of {known} for {values['backend']}, not {variant!r}")
+
+    # -- the backend that a view needs
+
+    @classmethod
+    def dtype_of(cls, value: str) -> str:
+        """Return the number type of a precision; "" for "auto"."""
+        return PRECISIONS[value].dtype if value in PRECISIONS else ""
+
+    @property
+    def computing(self) -> Backend:
+        """The backend that computes this view: the host's best one where the chosen one lacks the number type."""
+        values = self._values
+        own = backend(values["backend"])
+        names = "center", "zoom", "ny", "nx", "precision"
+        return own if enough_types(own.dtypes, *(values[name] for name in names)) else best_of_host()
 
     # -- state
 
     def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another size or backend starts again
+        self._renew()
+        self.reset()
+
+    def _renew(self) -> None:
+        """Prepare for pictures on the current device; the last picture stays visible until the next one."""
         self._shown = self._drawn.shown if self._drawn else None
         if hasattr(self, "painting"):
             self._release()
-        self.painting = Painting(self.device, self.kernels, self.display, self.backend)
-        self.reset()
+        self.painting = Painting(self.device, self.kernels, self.display, self.computing.name)
+        self._painted_by = self.computing
 
     def _release(self) -> None:
         del self.painting
         self._drawn = None
+
+    def _move(self) -> None:
+        """Continue on the device of the backend that this view needs. On failure nothing changes."""
+        before = self.device, self.display
+        self._open_device()
+        try:
+            self._require_memory(self.predicted_bytes(**self.values()))
+        except OutOfMemory:
+            self.device, self.display = before
+            raise
+        self._renew()
+        before[0].close()
 
     @property
     def picture(self) -> ProgressivePicture:
@@ -144,16 +181,24 @@ class Mandelbrot(Lab):
 
     def _begin(self, kept: bool) -> None:
         place = Place.of(self.center, self.zoom, self.ny, self.nx)
-        arithmetic = choose(self.precision, place)
+        if self._painted_by is not self.computing:
+            self._move()
+            kept = False
+        arithmetic = choose(self.precision, place, backend(self.backend).dtypes)
         if arithmetic.deep:
             self._require_memory(ORBIT_BYTES * self.max_iterations)
         shared = overlap(self.place, place) if kept and arithmetic == self.painting.task.arithmetic else None
         self.place = shared.place if shared else place
-        task = PictureTask(self.place, arithmetic, self.max_iterations, self.shortcuts, self.variant)
+        task = PictureTask(self.place, arithmetic, self.max_iterations, self.shortcuts, self._kernel)
         self.painting.begin(task, self._builder_for(task) if arithmetic.deep else None, shared)
         if self._drawn:
             self._drawn.restart()
         self.spent: Timing | None = None
+
+    @property
+    def _kernel(self) -> str:
+        """The name of the kernel: the chosen one, or the default one of a backend that computes in its place."""
+        return self.variant if self.computing.name == self.backend else ""
 
     def _builder_for(self, task: PictureTask) -> ReferenceBuilder:
         """Return the builder of the reference for the present view; it keeps the current orbit if that serves."""
@@ -211,7 +256,7 @@ class Mandelbrot(Lab):
 
     @property
     def _shown_as(self) -> tuple[str, str, str, bool]:
-        return self.backend, self.painting.task.arithmetic.name, self.colouring, self.julia
+        return self.computing.name, self.painting.task.arithmetic.name, self.colouring, self.julia
 
     @property
     def progress(self) -> float:
@@ -238,7 +283,7 @@ class Mandelbrot(Lab):
         """Compute `steps` >= 1 slices, of a few milliseconds each; return immediately if the lab rests."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
-        budget = steps * SLICE[self.device.kind]
+        budget = steps * SLICE[self.computing.device]
         if self.finished:
             return self.picture.refine(steps, budget)
         timing = self.painting.advance(budget, steps)
@@ -266,7 +311,7 @@ class Mandelbrot(Lab):
 
     def _finish(self) -> None:
         while not self.finished:
-            self.painting.advance(ALL if self.device.kind == "cpu" else 64 * SLICE["gpu"])
+            self.painting.advance(WHOLE[self.computing.device])
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """Return the present picture as the raster "escape": level 255 for the set, 254 for waiting pixels.
@@ -283,3 +328,9 @@ class Mandelbrot(Lab):
     def sampled(self, stride: int) -> Array:
         """Return the smooth counts of every stride-th pixel on the device; NaN for unfinished pixels and in the set."""
         return self.picture.sampled(stride)
+
+
+@lru_cache(maxsize=16)
+def enough_types(dtypes: tuple[str, ...], center: tuple[str, str], zoom: str, ny: int, nx: int, precision: str) -> bool:
+    """Return whether a backend with these number types can compute a view."""
+    return "float64" in dtypes or choose(precision, Place.of(center, zoom, ny, nx), dtypes).dtype in dtypes

@@ -19,7 +19,7 @@ from compute.devices.devices import Array, Device
 from compute.display.camera import Camera
 from compute.lab.frames import Curve, Raster
 from compute.labs.mandelbrot.painting import Painting, PictureTask
-from compute.labs.mandelbrot.place import PRECISIONS, Place
+from compute.labs.mandelbrot.place import Place, Precision
 from compute.labs.mandelbrot.reference_orbit import Orbit
 from compute.measure.timing import Timing
 
@@ -58,8 +58,10 @@ def orbit(point: PointerPoint, bits: int, length: int) -> Curve:
 class JuliaInset:
     """The Julia set of z^2 + c for one c, as a small picture of the whole plane -2 … 2."""
 
-    def __init__(self, device: Device, painting: Painting, camera: Camera, colour: ModuleType) -> None:
-        self._painting, self._camera, self._colour = painting, camera, colour
+    def __init__(
+        self, device: Device, painting: Painting, arithmetic: Precision, camera: Camera, colour: ModuleType
+    ) -> None:
+        self._painting, self._arithmetic, self._camera, self._colour = painting, arithmetic, camera, colour
         axis = (np.arange(SIDE) + 0.5) / SIDE * 4 - 2
         self._start = np.broadcast_to(axis, (SIDE, SIDE)), np.broadcast_to(axis[:, None], (SIDE, SIDE))
         self._logs: Array = device.allocate((SIDE, SIDE), np.float32)
@@ -69,9 +71,8 @@ class JuliaInset:
     def raster(self, point: PointerPoint) -> Raster:
         """Return the logarithm of its smooth count; level 255 stays bounded. Recomputed only if c changes."""
         if self._raster is None or point != self._at:
-            task = PictureTask(
-                Place(Fraction(0), Fraction(0), Fraction(1), SIDE, SIDE), PRECISIONS["float64"], JULIA_ITERATIONS, True
-            )
+            place = Place(Fraction(0), Fraction(0), Fraction(1), SIDE, SIDE)
+            task = PictureTask(place, self._arithmetic, JULIA_ITERATIONS, True)
             self._painting.begin_at(task, (float(point[0]), float(point[1])), self._start)
             while not self._painting.finished:
                 self._painting.advance(ALL)
@@ -88,8 +89,8 @@ class JuliaInset:
 class AreaEstimate:
     """The running estimate. passes: so far; mean, error: of the area, nan before FEWEST passes."""
 
-    def __init__(self, painting: Painting, camera: Camera, seed: int = 0) -> None:
-        self._painting, self._camera = painting, camera
+    def __init__(self, painting: Painting, arithmetic: Precision, camera: Camera, seed: int = 0) -> None:
+        self._painting, self._arithmetic, self._camera = painting, arithmetic, camera
         self._random = np.random.default_rng(seed)
         self._under_way = False
         self.restart()
@@ -115,7 +116,7 @@ class AreaEstimate:
         """Run about `budget` iterations of the present pass."""
         if not self._under_way:
             place = self._place(NEAR if max_iterations >= FITS else WIDE)
-            task = PictureTask(place, PRECISIONS["float64"], max_iterations, True)
+            task = PictureTask(place, self._arithmetic, max_iterations, True)
             self._painting.begin(task, strides=(1,))
             self._under_way = True
         timing = self._painting.advance(budget)

@@ -195,8 +195,8 @@ class Painting:
 
 def kernel_of(kernels: ModuleType, arithmetic: Precision) -> Callable[..., None]:
     """Return the kernel of a backend's file that iterates in `arithmetic`."""
-    found = {"direct": kernels.direct, "perturbed": kernels.perturbed, "far": kernels.far}
-    return found[arithmetic.kernel]
+    found: Callable[..., None] = vars(kernels)[arithmetic.kernel]
+    return found
 
 
 def builder_point(builder: ReferenceBuilder | None) -> object:

@@ -8,7 +8,8 @@ computed from the picture, 0 if they were set), samples (per pixel), inside (sha
 set), waiting (share that is not computed yet), reused (share of pixels taken from the last view), raster_ny and
 raster_nx (pixels of the view shown), pointer_re, pointer_im, pointer_count (its smooth count, nan in the set),
 area_wanted (1 while the area is requested), area, area_error, area_passes.
-notes: center_re, center_im, zoom (of the view shown), precision, warning (a sentence, or empty). curves: histogram,
+notes: center_re, center_im, zoom (of the view shown), precision, computed_by (label of the
+backend that computes in place of the chosen one, or empty), warning (a sentence, or empty). curves: histogram,
 cumulative, orbit. rasters: escape, julia.
 """
 
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from compute.devices.backends import backend
+from compute.devices.backends import best_of_host
 from compute.devices.devices import Array
 from compute.display.camera import Camera
 from compute.lab.frames import NOT_FINITE, WAITING, Curve, Frame, Raster, View, freeze
@@ -33,7 +34,7 @@ from compute.labs.mandelbrot import overlays
 from compute.labs.mandelbrot.colouring import ColourMapper, ColourSettings
 from compute.labs.mandelbrot.overlays import MOST, AreaEstimate
 from compute.labs.mandelbrot.painting import Painting
-from compute.labs.mandelbrot.place import number
+from compute.labs.mandelbrot.place import PRECISIONS, number
 from compute.labs.mandelbrot.refinement import InteriorStrength, Supersampler
 from compute.measure.timing import Timing
 
@@ -96,15 +97,16 @@ class ProgressivePicture:
         self.camera = Camera(device, lab.display)
         self._colourist = ColourMapper(device, self.camera, colour)
         self.supersampled = Supersampler(device, self._painting(), colour, lab.display)
-        self._inner = InteriorStrength(device, backend(lab.backend))
-        self._julia = overlays.JuliaInset(device, self._painting(), Camera(device, lab.display), colour)
-        self._area = AreaEstimate(self._painting(), self.camera)
+        self._inner = InteriorStrength(device, lab.computing)
+        direct = PRECISIONS[lab.computing.dtypes[-1]]
+        self._julia = overlays.JuliaInset(device, self._painting(), direct, Camera(device, lab.display), colour)
+        self._area = AreaEstimate(self._painting(), direct, self.camera)
         self._area_of = 0
         self._samples: dict[int, Array] = {}
 
     def _painting(self) -> Painting:
         lab = self._lab
-        return Painting(lab.device, lab.kernels, lab.display, lab.backend)
+        return Painting(lab.device, lab.kernels, lab.display, lab.computing.name)
 
     def restart(self) -> None:
         """Prepare for another view of the lab."""
@@ -127,7 +129,7 @@ class ProgressivePicture:
     def refine(self, steps: int, budget: int) -> Timing:
         """Run about `budget` iterations on further samples, then on the area; the timing excludes their time."""
         lab = self._lab
-        timing = Timing(lab.backend, lab.painting.name, steps, lab.ny * lab.nx, 0.0, 0.0)
+        timing = Timing(lab.computing.name, lab.painting.name, steps, lab.ny * lab.nx, 0.0, 0.0)
         if self._sampling(lab.samples):
             self.supersampled.advance(lab.painting, budget)
         elif lab.area and self._area.passes < MOST:
@@ -159,7 +161,7 @@ class ProgressivePicture:
         facts = self._facts() | shown.facts
         if lab.point is not None:
             facts |= self._point(lab.point, parts)
-        spent = lab.spent or Timing(lab.backend, lab.painting.name, 0, lab.ny * lab.nx)
+        spent = lab.spent or Timing(lab.computing.name, lab.painting.name, 0, lab.ny * lab.nx)
         timing = replace(spent, levels=self.camera.levels_seconds, transfer=self.camera.transfer_seconds)
         lab.spent = None
         lab.number += 1
@@ -224,7 +226,16 @@ class ProgressivePicture:
         return {"pointer_re": float(point[0]), "pointer_im": float(point[1]), "pointer_count": float(count)}
 
     def _words(self) -> dict[str, str]:
-        return {"precision": self._lab.painting.task.arithmetic.name, "warning": self._warning()}
+        arithmetic = self._lab.painting.task.arithmetic.name
+        return {"precision": arithmetic, "computed_by": self._computed_by(), "warning": self._warning()}
+
+    def _computed_by(self) -> str:
+        """Return the label of a backend that computes in place of the chosen one; "" if none does."""
+        lab = self._lab
+        if lab.computing.name != lab.backend:
+            return lab.computing.label
+        interior = lab.colouring == "interior" and "float64" not in lab.computing.dtypes
+        return f"{best_of_host().label} (interior)" if interior else ""
 
     def _warning(self) -> str:
         """Return a warning about this picture for the lecturer; empty if there is none."""

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import numpy as np
 
-from compute.devices.backends import Backend
+from compute.devices.backends import Backend, best_of_host
 from compute.devices.devices import Array, Device
 from compute.labs.mandelbrot.painting import Painting
 from compute.labs.mandelbrot.place import Place
@@ -89,7 +89,10 @@ def moved(place: Place, sample: int) -> Place:
 
 
 class InteriorStrength:
-    """Computes the interior's |multiplier| after a picture is finished, and caches it until the picture changes."""
+    """Computes the interior's |multiplier| after a picture is finished, and caches it until the picture changes.
+
+    The search for cycles needs float64: a backend of the host computes it for a backend that lacks float64.
+    """
 
     def __init__(self, device: Device, backend: Backend) -> None:
         self._device, self._backend = device, backend
@@ -116,7 +119,16 @@ class InteriorStrength:
         shape = painting.task.key[0]
         if self._values is None or tuple(self._values.shape) != shape:
             self._values = self._device.allocate(shape, np.float32)
-        re, im = (self._device.upload(axis) for axis in painting.task.place.axes())
-        kernels = self._backend.kernels(PACKAGE)
-        kernels.multiplier(re, im, painting.state.count, self._values, painting.task.max_iterations, SETTLE, LONGEST)
+        axes, count, numbers = (
+            painting.task.place.axes(),
+            painting.state.count,
+            (painting.task.max_iterations, SETTLE, LONGEST),
+        )
+        if "float64" in self._backend.dtypes:
+            re, im = (self._device.upload(axis) for axis in axes)
+            self._backend.kernels(PACKAGE).multiplier(re, im, count, self._values, *numbers)
+        else:
+            host, values = best_of_host().kernels(PACKAGE), np.empty(shape, np.float32)
+            host.multiplier(*axes, self._device.download(count), values, *numbers)
+            self._device.write(values, self._values)
         self._known = True

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from compute.devices.backends import backend
+from compute.devices.backends import backend, best_of_host
 from compute.devices.webgpu import SOFTWARE
 from compute.engine import EngineRestarted, Supervisor
 from compute.labs.diffusion import Diffusion
@@ -36,6 +36,21 @@ def test_webgpu_streams_the_numbers_of_numpy(engine):
     truth = Diffusion(**GOOD | {"backend": "cpu_numpy"})
     truth.advance(taken["steps"])
     np.testing.assert_array_equal(taken["field"], truth.field())
+    client.handle.close()
+
+
+def test_a_view_that_needs_float64_continues_on_the_host_of_the_same_engine(engine):
+    client = Client(engine, "mandelbrot", eager=True, backend="gpu_wgpu", ny=20, nx=30, max_iterations=200)
+    client.handle.run()
+    for values, computed_by in (({"zoom": "1"}, ""), ({"zoom": "1e6"}, best_of_host().label), ({"zoom": "2"}, "")):
+        client.handle.update(**values)
+        client.wait_frame(
+            lambda frame, values=values, by=computed_by: (
+                frame.notes["zoom"] == values["zoom"]
+                and frame.notes["computed_by"] == by
+                and frame.facts["finished"] == 1
+            )
+        )
     client.handle.close()
 
 

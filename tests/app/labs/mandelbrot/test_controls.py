@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 from app.labs.mandelbrot.controls import MandelbrotControls
+from app.labs.mandelbrot.parts import facts
 from app.labs.mandelbrot.view import MandelbrotView
+from compute.devices.backends import backend, best_of_host
+from compute.devices.webgpu import SOFTWARE
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import LESSON_SHAPE
 from tests.direct import DirectSession
@@ -287,3 +290,32 @@ def test_the_whole_set_has_the_size_of_the_screen_after_the_lessons_scene():
     assert tab.controls.resolution.value == LESSON_SHAPE
     tab.controls.keys["0"]()
     assert tab.controls.resolution.value == first
+
+
+def test_precisions_that_the_backend_lacks_are_disabled(monkeypatch):
+    if backend("gpu_wgpu").missing:
+        monkeypatch.setenv(SOFTWARE, "software")
+    if backend("gpu_wgpu").missing:
+        pytest.skip(backend("gpu_wgpu").missing)
+    tab = Sided(precision="float64")
+    precision, kernel = tab.controls.iteration.precision, tab.controls.compute.kernel
+    assert precision.disabled_options == []
+    tab.controls.compute.backend.value = "gpu_wgpu"
+    assert (tab.session.values["backend"], tab.session.values["precision"]) == ("gpu_wgpu", "auto")
+    tab.see()
+    tab.controls.tick()
+    assert precision.value == "auto"
+    assert precision.disabled_options == ["float64", "perturbation"]
+    assert "24 bits" in precision.helper_text
+    kernel.value = "fused"
+    assert "3 %" in kernel.helper_text
+    tab.bring(zoom="1e6")
+    tab.see()
+    tab.controls.tick()
+    host = best_of_host().label
+    assert f"computed by {host}: WebGPU has no float64" in precision.helper_text
+    assert ("computed by", host, "warn") in facts(tab.session.latest)
+    assert tab.told == []
+    tab.controls.compute.backend.value = "cpu_numpy"
+    tab.controls.tick()
+    assert precision.disabled_options == []

@@ -91,6 +91,7 @@ def agree(made, truth, case):
     return int(use.sum())
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize("case", CASES)
 def test_every_backend_makes_the_table_of_numpy(way, case):
     truth = table_of(bla.bla, case, Host())
@@ -162,6 +163,7 @@ def test_longer_jumps_from_the_same_index_have_smaller_radii():
         assert (radius[starts + (1 << level) - 1] <= radius[starts + (1 << level - 1) - 1]).all()
 
 
+@pytest.mark.float64
 def test_an_orbit_too_short_for_a_table_works(make):
     assert (make(center=("7", "7"), zoom="1e20", ny=3, nx=2, max_iterations=500).counts() == 1).all()
 
@@ -179,6 +181,7 @@ def test_counts_on_a_gpu_equal_brute_force(kind, name):
     assert len(set(truth)) > 2
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize("log2_epsilon", [-53.0, -24.0])
 @pytest.mark.parametrize("far", [False, True])
 def test_no_entry_jumps_over_an_index_at_which_a_pixel_may_escape(way, log2_epsilon, far):

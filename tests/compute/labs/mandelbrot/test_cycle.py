@@ -70,6 +70,7 @@ def centres(period):
     return c
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize("radius", RINGS)
 def test_in_the_cardioid_and_the_disc(kernel, radius):
     lam = multipliers(radius)
@@ -77,6 +78,7 @@ def test_in_the_cardioid_and_the_disc(kernel, radius):
     np.testing.assert_allclose(kernel(lam / 4 - 1), radius, atol=1e-6)  # lam = 4 (1 + c)
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize("radius", RINGS)
 def test_in_the_components_of_period_three(kernel, radius):
     """Here c^3 + 2 c^2 + (1 - m) c + (1 - m)^2 = 0 with m = lam / 8: the resultant of f^3(z) = z and lam."""
@@ -84,6 +86,7 @@ def test_in_the_components_of_period_three(kernel, radius):
     np.testing.assert_allclose(kernel(points.ravel()), radius, atol=1e-5)
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize("period", [4, 5, 6])
 def test_the_centre_of_a_component_has_multiplier_zero(kernel, period):
     points = centres(period)
@@ -91,6 +94,7 @@ def test_the_centre_of_a_component_has_multiplier_zero(kernel, period):
     np.testing.assert_allclose(kernel(points), 0, atol=1e-6)
 
 
+@pytest.mark.float64
 def test_near_a_centre_the_multiplier_grows_as_its_derivative_says(kernel):
     """Of the largest island, period 3 at -1.7549: d lam / dc = 2^3 z1 z2 d(f^3(0))/dc at the centre."""
     centre = min(centres(3), key=lambda c: c.real)
@@ -98,6 +102,7 @@ def test_near_a_centre_the_multiplier_grows_as_its_derivative_says(kernel):
     np.testing.assert_allclose(kernel(centre + 1e-6 * np.exp(1j * np.arange(5))), abs(rate) * 1e-6, rtol=1e-3)
 
 
+@pytest.mark.float64
 def test_in_an_island_of_period_39_the_multiplier_equals_that_of_300_bits(kernel):
     """Near the seahorses: iterates the orbit until it has reached the cycle, then multiplies along the cycle."""
     points = -0.7436423016578859 + 0.13182651981259472j + 2e-7 * np.array([0, 1, 1j, -1, 0.5 - 1j])
@@ -114,6 +119,7 @@ def test_in_an_island_of_period_39_the_multiplier_equals_that_of_300_bits(kernel
     assert 0.01 < max(truth) < 0.9
 
 
+@pytest.mark.float64
 def test_without_a_cycle_the_multiplier_is_nan(kernel):
     assert np.isnan(kernel([1j, -2, 0.26, 2 + 2j, -1.401155189])).all()  # repelling cycles, outside, Feigenbaum's point
     centre = min(centres(5), key=lambda c: c.real)
@@ -132,6 +138,7 @@ def test_a_multiple_of_the_period_gives_the_multiplier_of_the_cycle_itself():
     assert formula.strength(0.5, 1.5, -2.0, 0.0, 1) == formula.NOTHING
 
 
+@pytest.mark.float64
 def test_every_backend_agrees_with_numpy_on_a_view(kernel):
     re, im = np.linspace(-2.1, 0.6, 173), np.linspace(-1.2, 1.2, 131)
     c, z = re + 1j * im[:, None], 0
@@ -184,6 +191,7 @@ def test_a_repelling_cycle_is_found_but_ends_no_pixel():
     assert lab.counts().max() < 300
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize(("center", "zoom"), [(PERIOD_3, "1e12"), (INSIDE, "1e8"), (BUD, "1e6")])
 def test_pixels_inside_a_component_end_early_and_count_as_inside(any_backend, center, zoom):
     lab = lab_of(any_backend.name, center, zoom)
@@ -192,6 +200,7 @@ def test_pixels_inside_a_component_end_early_and_count_as_inside(any_backend, ce
     assert steps <= (3000 if any_backend.name == "cpu_numpy" else 600)
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize(("center", "zoom"), [(EDGE, "100"), (EDGE, "200"), (BUD, "200"), (("-1.75", "0"), "1e4")])
 def test_shortcuts_change_no_count_at_the_edge_of_a_component(any_backend, center, zoom):
     on, off = (lab_of(any_backend.name, center, zoom, shortcuts, max_iterations=6000) for shortcuts in (True, False))

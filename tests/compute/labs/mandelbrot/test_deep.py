@@ -89,6 +89,7 @@ def test_counts_equal_brute_force_on_random_pixels(name):
     np.testing.assert_array_equal(counts[pixels[:, 0], pixels[:, 1]], truth)
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize("name", ["seahorses e12", "e14", "e113", "spiral e280", "spiral e1000"])
 def test_every_backend_equals_numba(any_backend, name):
     small = {"ny": 12, "nx": 17}
@@ -98,6 +99,7 @@ def test_every_backend_equals_numba(any_backend, name):
     lab.close()
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize("name", ["e14", "seahorses e12", "spiral e1000"])
 def test_parts_of_any_size_give_the_same_counts_and_write_their_own_pixels_only(make, name):
     lab, truth = (make(**view_of(name, ny=10, nx=8)) for _ in range(2))
@@ -125,6 +127,7 @@ def test_extended_numbers_give_the_counts_of_plain_ones(monkeypatch):
         np.testing.assert_array_equal(lab.counts(), truth)
 
 
+@pytest.mark.float64
 @pytest.mark.parametrize("name", ["seahorses e5", "Feigenbaum e7"])
 def test_shortcuts_change_no_count(make, name):
     on, off = (make(**view_of(name, ny=12, nx=12, max_iterations=4000, shortcuts=s)) for s in (True, False))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from compute.devices.backends import BACKENDS, backend
+from compute.devices.webgpu import SOFTWARE
 from compute.labs.mandelbrot import Mandelbrot, gpu_cupy
-from compute.labs.mandelbrot.scenes import MIX, PACKAGE, REASONS, TOLERANCE
+from compute.labs.mandelbrot.scenes import DIFFERENCES, MIX, PACKAGE, REASONS, TOLERANCE
 from compute.labs.mandelbrot.state import LaunchPart
 from tests.sass import straight_runs
 
@@ -24,9 +25,21 @@ VARIANTS = {
     "cpu_numba": ["block", "one pixel at a time", "test each step", "complex z**2"],
     "gpu_numba": ["block", "test each step", "float64 literals", "complex z**2"],
     "gpu_cupy": ["block", "doubling by addition", "test each step"],
+    "gpu_wgpu": ["block", "fused"],
 }
 WAYS = [(backend, variant) for backend, variants in VARIANTS.items() for variant in variants]
-KERNELS = [pytest.param(*way, marks=pytest.mark.gpu if way[0].startswith("gpu") else ()) for way in WAYS]
+KERNELS = [
+    pytest.param(*way, dtype, marks=pytest.mark.gpu if backend(way[0]).device == "cuda" else ())
+    for way in WAYS
+    for dtype in backend(way[0]).dtypes
+]
+
+
+@pytest.fixture(autouse=True)
+def software_webgpu(monkeypatch):
+    """Allow WebGPU on a software adapter."""
+    if backend("gpu_wgpu").missing:
+        monkeypatch.setenv(SOFTWARE, "software")
 
 
 def lab_of(name, variant, view, dtype, **values):
@@ -37,11 +50,15 @@ def lab_of(name, variant, view, dtype, **values):
 
 
 @pytest.mark.parametrize(
-    ("view", "dtype"),
+    ("name", "variant", "dtype", "view"),
     # Among the filaments float32 rounding changes one count in twelve, on any backend.
-    [(view, dtype) for view in VIEWS for dtype in ("float32", "float64") if (view, dtype) != ("filaments", "float32")],
+    [
+        pytest.param(*kernel.values, view, marks=kernel.marks)
+        for kernel in KERNELS
+        for view in VIEWS
+        if view != "filaments" or kernel.values[2] == "float64"
+    ],
 )
-@pytest.mark.parametrize(("name", "variant"), KERNELS)
 def test_counts_and_smooth_counts_are_those_of_numpy(name, variant, dtype, view):
     with closing(lab_of(name, variant, view, dtype)) as lab, closing(lab_of("cpu_numpy", "", view, dtype)) as truth:
         counts, wanted = lab.counts(), truth.counts()
@@ -54,8 +71,7 @@ def test_counts_and_smooth_counts_are_those_of_numpy(name, variant, dtype, view)
 
 
 @pytest.mark.parametrize("shortcuts", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("name", "variant"), KERNELS)
+@pytest.mark.parametrize(("name", "variant", "dtype"), KERNELS)
 def test_slices_of_any_size_give_the_same_counts(name, variant, dtype, shortcuts):
     with closing(lab_of(name, variant, "whole set", dtype)) as lab:
         truth, top = lab.counts(), lab.max_iterations
@@ -85,8 +101,8 @@ def test_every_available_kernel_has_its_documented_cost():
         assert b.missing or {(b.name, name) for name in b.kernels(PACKAGE).VARIANTS} == {
             w for w in listed if w[0] == b.name
         }
-    assert set(MIX) == {(*way, dtype) for way in listed for dtype in ("float32", "float64")}
-    assert {variant for _, variant in listed} == {"block", *REASONS}
+    assert set(MIX) == {(*way, dtype) for way in listed for dtype in backend(way[0]).dtypes}
+    assert {variant for _, variant in listed} == {"block", *REASONS, *DIFFERENCES}
 
 
 @pytest.mark.parametrize(

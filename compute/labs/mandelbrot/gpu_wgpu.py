@@ -1,0 +1,61 @@
+"""The Mandelbrot set in WGSL for any GPU: direct iteration in float32. The functions only launch.
+
+`direct` rounds like cpu_numpy.py, so that the counts are equal to NumPy's in float32. `fused` contracts the products
+and sums of a step, as the other GPU backends do. There is no float64 in WGSL, so this file lacks perturbation and the
+attracting cycle: lab.py and refinement.py let a backend of the host compute them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from compute.devices.devices import Array
+from compute.devices.wgsl import Program, launch
+from compute.display.gpu_wgpu import gather
+from compute.labs.mandelbrot.formula import BLOCK
+from compute.labs.mandelbrot.state import MARGIN, LaunchPart, PixelArrays, grid, numbers
+
+SOURCE = Path(__file__).with_suffix(".wgsl")
+
+
+def _program(step: str, smooth: int, exact: int) -> Program:
+    return Program(SOURCE, (("BLOCK", BLOCK), ("STEP", step), ("SMOOTH", smooth)), exact)
+
+
+EXACT, COUNTS, FUSED = _program("separate", 1, 1), _program("separate", 0, 1), _program("contracted", 1, 0)
+
+
+def direct(state: PixelArrays, part: LaunchPart) -> None:
+    """Iterate z^2 + c on the pixels of `part`, in float32.
+
+    Reads re and im; reads and writes z and count; writes smooth where a pixel finishes; adds to totals.
+    """
+    _launch(EXACT, state, part)
+
+
+def counts_only(state: PixelArrays, part: LaunchPart) -> None:
+    """Iterate like `direct`; write no smooth count of a pixel that escapes."""
+    _launch(COUNTS, state, part)
+
+
+def fused(state: PixelArrays, part: LaunchPart) -> None:
+    """Iterate like `direct`, with fused multiply-adds: fewer operations, and other roundings than on the host."""
+    _launch(FUSED, state, part)
+
+
+def pick(values: Array, out: Array, stride: int) -> None:
+    """Copy every stride-th value of values (ny, nx) in both directions, from (0, 0), to out (py, px); both float32."""
+    gather(values, out, stride, 1, 0, 0, np.nan)
+
+
+def _launch(program: Program, state: PixelArrays, part: LaunchPart) -> None:
+    if state.z.dtype != np.float32:
+        raise TypeError(f"z must be float32 on WebGPU, not {state.z.dtype}")
+    arrays = state.re, state.im, state.z, state.count, state.smooth, state.totals
+    launch(program, "direct", grid(state, part), arrays, *numbers(state, part), np.float32(MARGIN["float32"]))
+
+
+VARIANTS: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {"block": direct, "fused": fused}
