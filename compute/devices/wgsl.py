@@ -21,6 +21,7 @@ from compute.devices.webgpu_passes import Gpu, Storage, WgpuArray
 MOST_GROUPS = 65535  # of one dimension
 BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")
 NUMBERS = re.compile(r"struct Numbers \{([^}]*)\}")
+INLINE = Path("inline.wgsl")  # the name of a text in error messages
 INCLUDE = re.compile(r'^#include "(\w+\.wgsl)"$', re.MULTILINE)  # a file in the folder of this module
 LOOP = re.compile(r"/\*unroll\*/\s*for \(var (\w+) = 0; \1 < (\d+); \1\+\+\) \{")
 
@@ -33,23 +34,30 @@ class WgslError(RuntimeError):
 class Program:
     """A .wgsl file with the values of its upper-case names.
 
-    exact: which roundings are kept: 0 none (fused and rearranged at will), 1 products, 2 also differences.
+    exact: which roundings are kept: 0 none (fused and rearranged at will), 1 products, 2 also differences; code: the
+    text, if it is not in a file.
     """
 
     path: Path
     defines: tuple[tuple[str, int | float | str], ...] = ()
     exact: int = 1
+    code: str = ""
 
     @property
     def text(self) -> str:
         """The text that is compiled."""
-        text = INCLUDE.sub(_included, self.path.read_text(encoding="utf-8"))
+        text = INCLUDE.sub(_included, self.code or self.path.read_text(encoding="utf-8"))
         for name, value in self.defines:
             text = re.sub(rf"\b{name}\b", str(value), text)
         for name, level in (("exact", 1), ("kept", 2)):
             body = "bitcast<f32>(bitcast<u32>(x) ^ p.zero)" if self.exact >= level else "x"
             text += f"\nfn {name}(x: f32) -> f32 {{ return {body}; }}\n"
         return unroll(text)
+
+
+def program(code: str) -> Program:
+    """Return the program of a text in a file of Python, whose roundings the compiler may choose."""
+    return Program(INLINE, exact=0, code=code)
 
 
 def _included(found: re.Match[str]) -> str:

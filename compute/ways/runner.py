@@ -148,7 +148,8 @@ def scratch_bytes(device: Device) -> int:
     """Return the bytes that fill the caches of `device`: 1.5 GiB on two processors with 384 MiB each."""
     caches = host_caches() if device.kind == "cpu" else gpu_caches(device.best_view().l2_bytes())
     wanted = CACHES * max((level.size for level in caches), default=0)
-    return max(SCRATCH_BYTES[device.kind], int(min(wanted, SHARE * device.free_bytes())))
+    most = max(SCRATCH_BYTES[device.kind], int(min(wanted, SHARE * device.free_bytes())))
+    return int(min(most, device.largest_array))
 
 
 def forget_scratch() -> None:

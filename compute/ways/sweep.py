@@ -95,6 +95,8 @@ class Checks:
             if point.way.missing:
                 help_ = point.way.backend.install
                 point.refuse("missing", f"{point.way.missing}; {help_}" if help_ else point.way.missing)
+            elif self._plan.dtype not in point.way.backend.dtypes:
+                point.refuse("missing", f"{point.way.backend.label} has no {self._plan.dtype}")
         sizes = sorted({n for _, n in self._points})
         if self._plan.longest and any(point.status == "waiting" for point in self._points.values()):
             yield SweepProgress(0.0, "trying the reference at small n")

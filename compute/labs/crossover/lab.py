@@ -208,12 +208,16 @@ class Crossover(Lab):
         chosen = self.chosen_workload
         ways = tuple(self._way(way) for way in chosen.ways())
         named = [next(way for way in ways if way.name == name) for name in dict.fromkeys(self.ways)]
-        here = tuple(way for way in ways if not way.missing and not way.exhibit and not way.backend.simulated)
+        here = tuple(way for way in ways if not way.exhibit and self._can_time(way))
         sizes = chosen.grid(*extent(self.values()), self.per_decade)
         return SweepPlan(
             chosen, tuple(named) or here, sizes, self.dtype, dict(self.settings),
             self.budget, self.evict, self.split, self.seed, self.longest, early=True,
         )  # fmt: skip
+
+    def _can_time(self, way: Way) -> bool:
+        """Whether the times of a way mean something here, in the sweep's number type."""
+        return not way.missing and not way.backend.simulated and self.dtype in way.backend.dtypes
 
     def _way(self, way: Way) -> Way:
         if way.backend.kind == "gpu" and way.backend.device != self.device.name.partition(":")[0]:

@@ -225,7 +225,7 @@ def test_scratch_memory_is_twice_all_caches(scratch, monkeypatch):
 def test_scratch_memory_is_bounded_by_free_memory_and_for_a_gpu_twice_its_l2(monkeypatch, kind, free, l2, size):
     monkeypatch.setattr(runners, "host_caches", lambda: (Cache("L3", 300 * 2**20),))
     view = SimpleNamespace(l2_bytes=lambda: l2)
-    device = SimpleNamespace(kind=kind, free_bytes=lambda: free, best_view=lambda: view)
+    device = SimpleNamespace(kind=kind, free_bytes=lambda: free, best_view=lambda: view, largest_array=2**40)
     assert runners.scratch_bytes(device) == size
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from contextlib import closing
 from dataclasses import replace
 from itertools import product
 
@@ -13,6 +14,7 @@ import pytest
 
 from compute.devices.backends import Backend, BackendUnavailable
 from compute.devices.devices import Host
+from compute.labs.crossover import Crossover
 from compute.own.code_files import embedded_cuda
 from compute.ways.catalogue import workload, workloads
 from compute.ways.declaring import built_in_workload
@@ -20,6 +22,7 @@ from compute.ways.ecosystems import ECOSYSTEMS, ecosystem_of
 from compute.ways.runner import WorkloadRunner
 from compute.ways.workload import DTYPES, Way
 from tests import cupy_on_cpu
+from tests.conftest import require
 from tests.cuda_on_cpu import resources_of
 from tests.simulator import simulate
 
@@ -53,6 +56,18 @@ def test_the_host_s_ways_agree(way, dtype):
     for n, settings in product(SIZES, choices(way.workload)):
         found, allowed = difference(way, n, dtype, **settings)
         assert found <= allowed, (n, settings)
+
+
+@pytest.mark.parametrize("way", [way for way in EVERY if way.backend.device == "webgpu"], ids=ids)
+def test_webgpu_s_ways_agree_in_float32_and_refuse_float64(way, monkeypatch):
+    require(way.backend, monkeypatch)
+    for n in (*SIZES, 1001):
+        found, allowed = difference(way, n, "float32")
+        assert found <= allowed, n
+    with closing(Crossover(backend="gpu_wgpu", workload=way.workload, ways=[way.name], least=10, most=10)) as lab:
+        while not lab.status.resting:
+            lab.advance(1)
+        assert {point.reason for point in lab.sweep.points.values()} == {"WebGPU has no float64"}
 
 
 @pytest.fixture
