@@ -8,12 +8,11 @@ import gmpy2
 import numpy as np
 import pytest
 
-from compute.devices.backends import backend
 from compute.devices.devices import Host
 from compute.labs.mandelbrot import bla, cpu_numba, reference_orbit
 from compute.labs.mandelbrot.place import Place
 from compute.labs.mandelbrot.views import VIEWS
-from tests.compute.labs.mandelbrot.test_deep import BRUTE, SEED, brute, lab_of
+from tests.compute.labs.mandelbrot.test_deep import SEED
 from tests.simulator import simulate
 
 NUCLEUS = -1 + Fraction(1, 10**170), Fraction(0)  # every second Z is about 1e-170: its square underflows in float64
@@ -166,19 +165,6 @@ def test_longer_jumps_from_the_same_index_have_smaller_radii():
 @pytest.mark.float64
 def test_an_orbit_too_short_for_a_table_works(make):
     assert (make(center=("7", "7"), zoom="1e20", ny=3, nx=2, max_iterations=500).counts() == 1).all()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("name", ["e14", "e113", "dive e323", "spiral e1000"])
-@pytest.mark.parametrize("kind", ["gpu_cupy", "gpu_numba"])
-def test_counts_on_a_gpu_equal_brute_force(kind, name):
-    if backend(kind).missing:
-        pytest.skip(f"{kind}: {backend(kind).missing}")
-    lab = lab_of(name, kind)
-    pixels = np.random.default_rng(SEED + 1).integers(0, lab.ny, (BRUTE[name][4], 2))
-    truth = brute(lab.place, lab.max_iterations, pixels)
-    np.testing.assert_array_equal(lab.counts()[pixels[:, 0], pixels[:, 1]], truth)
-    assert len(set(truth)) > 2
 
 
 @pytest.mark.float64
