@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate
@@ -192,6 +193,7 @@ def _all_adapters() -> tuple[Any, ...]:
     import wgpu
     from wgpu.backends.wgpu_native import extras
 
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # else Linux's drivers print errors about displays
     extras.set_instance_extras(backends=INTERFACES)
     try:
         first = wgpu.gpu.request_adapter_sync(power_preference="high-performance")

@@ -7,7 +7,9 @@ from app.labs.crossover.labels import duration
 from app.labs.crossover.readout import CrossoverReadout
 from app.labs.crossover.view import CrossoverView
 from app.tab.lab_view import Parts
+from compute.devices.backends import backend
 from compute.lab.frames import Frame
+from compute.labs.crossover import Crossover
 from compute.own.code_files import files_of_workload
 from compute.ways.catalogue import workload
 
@@ -38,6 +40,7 @@ PARTS = Parts(
     facts,
     HELP,
     POINTER,
+    values=lambda: {"dtype": backend(Crossover.home()).dtypes[-1]},  # so that the GPU's ways can be timed
     pace=None,
     plays=False,
     readout=lambda session, lab_view: CrossoverReadout(session, lab_view.model),

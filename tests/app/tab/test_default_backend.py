@@ -26,6 +26,7 @@ from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
 
 ALL = [b.name for b in BACKENDS]
+ON_WEBGPU = [lab for lab in LABS if "gpu_wgpu" in {one.name for one in lab.backends()}]
 CPU, GPU = ["cpu_numpy", "cpu_numba"], ["gpu_wgpu", "gpu_numba", "gpu_cupy"]
 EACH_LAB = pytest.mark.parametrize("kind", LABS, ids=lambda kind: kind.LAB)
 
@@ -93,7 +94,15 @@ def test_every_lab_s_page_opens_on_the_best_backend(ready, kind, names, best, en
     assert ComputeControls(opened).backend.helper_text == f"Fastest backend on this computer: {label} (default)"
 
 
-def test_a_page_on_webgpu_opens_and_moves_in_a_number_type_that_it_has(ready):
+@pytest.mark.parametrize("kind", ON_WEBGPU, ids=lambda kind: kind.LAB)
+def test_a_page_opens_on_webgpu_in_a_number_type_that_it_has(ready, kind):
+    ready([*CPU, "gpu_wgpu"])
+    opened = session(kind)
+    assert (opened.values["backend"], opened.engine) == ("gpu_wgpu", "webgpu:0")
+    assert opened.values.get("dtype", "float32") == "float32"
+
+
+def test_a_page_on_webgpu_moves_in_a_number_type_that_it_has(ready):
     ready([*CPU, "gpu_wgpu"])
     opened = session(Diffusion, backend="cpu_numba", dtype="float64")
     controls = ComputeControls(opened)
