@@ -206,6 +206,19 @@ def history_values(plot):
     return next(column for name, column in plot._source.data.items() if name == plot._renderer.glyph.y)
 
 
+def test_a_history_without_new_points_moves_once_a_second():
+    plot, drawn = readout.ComputeTimePlot(), []
+    plot._source.on_change("data", lambda attr, old, new: drawn.append(min(new[plot._columns[0]], default=None)))
+    plot.add(0.0, 1e-6)
+    for quarter in range(1, 13):
+        plot.draw(quarter / 4, "cpu")
+    assert drawn == [-0.25, -1.25, -2.25]
+    for quarter in range(4):
+        plot.add(3.0 + quarter / 4, 1e-6)
+        plot.draw(3.0 + quarter / 4, "cpu")
+    assert len(drawn) == 3 + 4
+
+
 def test_the_history_has_a_gap_for_a_pause_and_no_first_calls():
     """The line does not connect the last frame before a pause with the first one after it."""
     tab = session()

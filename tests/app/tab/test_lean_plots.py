@@ -35,16 +35,23 @@ def plot():
     return made
 
 
-def test_what_has_state_or_can_be_used_is_neither_shared_nor_removed(plot):
+def test_equal_models_are_shared_and_unused_ones_removed_unless_they_have_state_or_can_be_used(plot):
     other = figure(title="Field", tools=[TapTool(), BoxZoomTool()])
     line = other.line([0, 1], [0, 1], muted_alpha=0.1, legend_label="line")
     other.legend.click_policy = "mute"
     for axis in plot.axis:
+        axis.js_on_change("axis_label", CustomJS(code="same"))
         axis.js_on_change("visible", CustomJS(args={"mine": axis}, code="of one axis"))
     plot.ygrid.visible = False
     lighten([plot, other])
-    assert plot.renderers[0].data_source.selected is not line.data_source.selected
-    assert [axis.js_property_callbacks["change:visible"][0].args["mine"] for axis in plot.axis] == list(plot.axis)
+    source = plot.renderers[0].data_source
+    assert plot.x_scale is other.y_scale
+    assert source.selection_policy is line.data_source.selection_policy
+    assert source.selected is not line.data_source.selected  # a selection is state
+    callbacks = [axis.js_property_callbacks for axis in plot.axis]
+    assert callbacks[0]["change:axis_label"][0] is callbacks[1]["change:axis_label"][0]
+    assert [each["change:visible"][0].args["mine"] for each in callbacks] == list(plot.axis)
+    assert (plot.title, plot.renderers[0].nonselection_glyph) == (None, None)
     assert [part.dimension for part in plot.center if isinstance(part, Grid)] == [0]
     assert [type(tool) for tool in plot.toolbar.tools] == [PanTool]
     assert (other.title.text, len(other.toolbar.tools)) == ("Field", 2)
