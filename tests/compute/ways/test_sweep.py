@@ -306,6 +306,13 @@ def test_steady_points_settle_early_and_noisy_ones_are_labelled(scripted):
     assert samples["cpu_numpy_a", 10] == samples["cpu_numpy_b", 10]  # compared points are sampled in the same rounds
 
 
+def test_the_budget_ends_a_sweep_but_every_point_has_its_first_samples(scripted):
+    scatter = np.random.default_rng(0)
+    scripted.seconds = lambda way, n: 1e-6 * scatter.uniform(0.5, 1.5)
+    sweep = finish(Sweep(plan(A, B, budget=1e-3), Clock(1.0)))
+    assert {len(point.timings) for point in sweep.points.values()} == {ROUNDS}
+
+
 def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scripted):
     scripted.seconds = lambda way, n: 1e-6
     finish(Sweep(plan(A, B, sizes=(1000, 10, 100), budget=1000), Clock(1e-3)))
