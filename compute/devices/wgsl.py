@@ -60,6 +60,11 @@ def program(code: str) -> Program:
     return Program(INLINE, exact=0, code=code)
 
 
+def included_files(path: Path) -> list[Path]:
+    """Return the files that a .wgsl file includes."""
+    return [Path(__file__).with_name(name) for name in INCLUDE.findall(path.read_text(encoding="utf-8"))]
+
+
 def _included(found: re.Match[str]) -> str:
     return Path(__file__).with_name(found[1]).read_text(encoding="utf-8")
 

@@ -1,7 +1,8 @@
 """The source that runs for a lab or for a workload of the crossover, and the compiler for each.
 
 The file determines the compiler: a .cu is CUDA C; a Python file of a Numba backend has compiled functions after it has
-run; a Python file may contain CUDA C as text. Any other file is shown as text, with a sentence that states the reason.
+run; a Python file may contain CUDA C as text. Any other file, such as a .wgsl, is shown as text, with a sentence that
+states the reason.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from compute.devices.backends import Backend
+from compute.devices.wgsl import included_files
 from compute.lab.lab import Lab
 from compute.ways.opened import OwnWorkload
 from compute.ways.source import Excerpt, excerpt
@@ -22,6 +24,9 @@ from compute.ways.workload import Way, Workload
 
 LARGEST = 2**20  # characters shown of a file
 KERNEL = "__global__"
+Language = Literal["python", "cuda", "wgsl"]
+LANGUAGES: dict[str, Language] = {".py": "python", ".wgsl": "wgsl"}  # by suffix; CUDA C for the others
+NO_MACHINE_CODE = "WebGPU shows neither its machine code nor its registers."
 Compiler = Literal["cuda", "numba", "numba.cuda", "nothing"]
 
 
@@ -59,9 +64,9 @@ class CodeFile:
         return self.backend.kind
 
     @property
-    def language(self) -> Literal["python", "cuda"]:
+    def language(self) -> Language:
         """Return the language of the file."""
-        return "python" if self.path.suffix == ".py" else "cuda"
+        return LANGUAGES.get(self.path.suffix, "cuda")
 
     @property
     def saved(self) -> int:
@@ -83,6 +88,8 @@ class CodeFile:
         """Return the compiler for the file."""
         if self.language == "cuda":
             return "nothing" if self.path.suffix == ".cuh" else "cuda"
+        if self.backend.device == "webgpu":
+            return "nothing"
         if "numba.cuda" in self.backend.needs:
             return "numba.cuda"
         if self.backend.threaded:
@@ -94,6 +101,10 @@ class CodeFile:
         """Return the reason why only the text can be shown."""
         if self.path.suffix == ".cuh":
             return "It is included by the .cu files beside it, and compiled with them."
+        if self.language == "wgsl":
+            return f"The GPU's driver compiles it when a kernel runs. {NO_MACHINE_CODE}"
+        if self.backend.device == "webgpu":
+            return f"It launches kernels in WGSL, which the GPU's driver compiles when they run. {NO_MACHINE_CODE}"
         if "cupy" in self.backend.needs:
             return "It launches kernels from files beside it, or calls those of CuPy; nothing in it is compiled."
         if self.kind == "cpu":
@@ -124,7 +135,9 @@ def embedded_cuda(text: str) -> str:
 
 
 def files_of_lab(lab: type[Lab]) -> tuple[CodeFile, ...]:
-    """Return each backend's file, and for CuPy backends the .cu and .cuh files in its folder."""
+    """Return each backend's file, and the files of its kernels: for CuPy the .cu and .cuh files in its folder, for
+    WebGPU the .wgsl files in its folder and those that they include.
+    """
     return tuple(_of_lab(lab))
 
 
@@ -137,6 +150,11 @@ def _of_lab(lab: type[Lab]) -> Iterator[CodeFile]:
         if "cupy" in backend.needs:
             sources = sorted(path.parent.glob("*.cu"), key=lambda each: (each.stem != path.stem, each.name))
             for source in (*sources, *sorted(path.parent.glob("*.cuh"))):
+                yield CodeFile(backend.label, source, backend, lab.LAB)
+        if backend.device == "webgpu":
+            kernels = sorted(path.parent.glob("*.wgsl"))
+            included = sorted({file for each in kernels for file in included_files(each)})
+            for source in (*kernels, *included):
                 yield CodeFile(backend.label, source, backend, lab.LAB)
         yield CodeFile(backend.label, path, backend, lab.LAB)
 

@@ -16,7 +16,7 @@ from html import escape
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import CudaLexer, PythonLexer
+from pygments.lexers import CudaLexer, PythonLexer, WgslLexer
 
 from compute.own.code_files import CodeFile
 from compute.own.code_tasks import HostFunction, Listing
@@ -26,10 +26,11 @@ SOURCE, PTX, MACHINE, MIX, OCCUPANCY = TABS = ("Source", "PTX", "Machine code", 
 MOST_ROWS = 3000  # lines of machine code that a page receives
 BLOCKS = (32, 64, 128, 256, 512, 1024)  # threads per block, in the table of occupancies
 BITS = {"float32": 32, "float64": 64}
-LEXERS = {"python": PythonLexer, "cuda": CudaLexer}
+LEXERS = {"python": PythonLexer, "cuda": CudaLexer, "wgsl": WgslLexer}
 NOTE = re.compile(r"^\s*(?:#|//)\s*part:\s*(\S.*?)\s*$", re.MULTILINE)
 BOUNDS, INSIDE = r"__launch_bounds__\([^()]*\)", r"[^;{}()]*(?:\([^()]*\)[^;{}()]*)*"
 FUNCTION = re.compile(rf"^(?![ \t#/}}])(?:[^\n;{{}}()]|{BOUNDS})*?\b(\w+)\({INSIDE}\)\s*\{{", re.MULTILINE)
+WGSL_FUNCTION = re.compile(r"^[^\S\n]*(?:@[^\n]*[^\S\n])?fn[^\S\n]+(\w+)", re.MULTILINE)
 NO_PTX = "Numba on the CPU makes machine code at once, without PTX."
 NO_OCCUPANCY = "Occupancy is a word for GPUs, where other warps run while one waits; a core has its vectors."
 PARAGRAPH = "<p class='quiet'>{}</p>"
@@ -147,7 +148,8 @@ def parts_of(language: str, text: str) -> dict[str, int]:
             return found
         functions = [(node.name, node.lineno) for node in tree.body if isinstance(node, ast.FunctionDef)]
     else:
-        functions = [(hit[1], text.count("\n", 0, hit.start(1)) + 1) for hit in FUNCTION.finditer(text)]
+        pattern = WGSL_FUNCTION if language == "wgsl" else FUNCTION
+        functions = [(hit[1], text.count("\n", 0, hit.start(1)) + 1) for hit in pattern.finditer(text)]
     for name, line in functions:
         found.setdefault(name.strip("_").casefold(), line)
     return dict(sorted(found.items(), key=lambda item: item[1]))

@@ -29,13 +29,15 @@ def quiet(part, words=""):
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.LAB)
-def test_a_lab_shows_the_file_of_each_backend_and_every_cuda_source(lab):
+def test_a_lab_shows_the_file_of_each_backend_and_the_sources_of_its_kernels(lab):
     folder = Path(lab.about.__func__.__code__.co_filename).parent.parent / "labs" / lab.LAB
     shown = {file.path for file in files_of_lab(lab)}
-    assert shown == {
+    assert {path for path in shown if path.parent == folder} == {
         *(path for each in lab.backends() for path in folder.glob(f"{each.name}.py")),
-        *folder.glob("*.cu"), *folder.glob("*.cuh"),
+        *folder.glob("*.cu"), *folder.glob("*.cuh"), *folder.glob("*.wgsl"),
     }  # fmt: skip
+    included = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.wgsl"))
+    assert {path.name for path in shown if path.parent != folder} == set(re.findall(r'#include "(.*)"', included))
     assert all(file.text == file.path.read_text(encoding="utf-8") for file in files_of_lab(lab))
 
 
@@ -48,6 +50,7 @@ def test_every_way_of_the_crossover_shows_the_function_that_runs():
 
 def test_a_file_states_its_compiler(tmp_path):
     kinds = {file.path.name: file.made for file in files_of_lab(Diffusion)}
+    assert kinds["gpu_wgpu.py"] == kinds["gpu_wgpu.wgsl"] == "nothing"
     assert kinds["cpu_numpy.py"] == kinds["stencil.cuh"] == kinds["gpu_cupy.py"] == "nothing"
     assert (kinds["cpu_numba.py"], kinds["gpu_cupy.cu"], kinds["gpu_numba.py"]) == ("numba", "cuda", "numba.cuda")
     ways = {file.way: file.made for file in files_of_workload(workload("add_one"))}
@@ -136,6 +139,10 @@ def test_a_job_makes_a_listing_once_and_again_after_a_failure(tmp_path):
     other.write_text("x = 1\n")
     with pytest.raises(CodeUnavailable, match="NumPy runs loops that were compiled long ago"):
         store.ask(CodeFile("NumPy", other, backend("cpu_numpy")), "float32", "sm_90", "somebody")
+    kernel = tmp_path / "other.wgsl"
+    kernel.write_text("fn f() {}\n")
+    with pytest.raises(CodeUnavailable, match=r"driver compiles it when a kernel runs\\. WebGPU shows neither"):
+        store.ask(CodeFile("WebGPU", kernel, backend("gpu_wgpu")), "float32", "sm_90", "somebody")
     with pytest.raises(ValueError, match="architecture must be one of sm_75"):
         store.ask(file, "float32", "sm_1", "somebody")
     source.unlink()

@@ -47,7 +47,7 @@ def test_the_text_is_that_of_the_file(lab):
         assert [text_of(line) for line in lines] == file.text.rstrip("\n").split("\n")
 
 
-@pytest.mark.parametrize("language", ["python", "cuda"])
+@pytest.mark.parametrize("language", ["python", "cuda", "wgsl"])
 def test_foreign_text_is_no_markup_and_hides_nothing(language):
     html = "\n".join(coloured(language, HOSTILE))
     assert not re.search(r"<(?!/?span)", html)
@@ -77,6 +77,8 @@ def test_parts_are_functions_and_what_notes_name():
         'extern "C" __global__ void __launch_bounds__(256)\nstep(REAL* u)\n{\n}\n'
     )
     assert parts_of("cuda", cuda) == {"load": 2, "part halo": 6, "step": 9}
+    wgsl = "fn load(x: f32) -> f32 {\n    // part: halo\n}\n@compute @workgroup_size(8)\nfn step() {}\n"
+    assert parts_of("wgsl", wgsl) == {"load": 1, "part halo": 2, "step": 5}
     assert parts_of("python", "def (") == {}
 
 
