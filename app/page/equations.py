@@ -66,18 +66,21 @@ def article(markdown: str) -> str:
     return f"<div class='article'>\n{html}</div>"
 
 
-def mathml(latex: str) -> str:
-    """Return a displayed LaTeX equation as MathML; ValueError names the unsupported part or the exceeded bound."""
+def mathml(latex: str, display: str = "block") -> str:
+    """Return a LaTeX equation as MathML; ValueError names the unsupported part or the exceeded bound.
+
+    display: "block" for a displayed equation, "inline" for one in a line of text.
+    """
     from latex2mathml.converter import convert_to_element  # reads a table of 2,700 symbols
 
     _check(latex)
     # A norm bar of its own would be an infix operator, spaced like one.
     paired = NORM.sub(lambda bar: rf"\{'left' if bar[1] == 'l' else 'right'}\{bar[1]}{bar[2]}", latex)
     try:
-        row = convert_to_element(paired, display="block")[0]
+        row = convert_to_element(paired, display=display)[0]
     except Exception as error:  # the library's errors have no common class, and some are StopIteration
         raise ValueError(f"the equation is no valid LaTeX: {type(error).__name__}") from error
-    return f"<math display='block'>{_written(row)}</math>"
+    return f"<math display='{display}'>{_written(row, display == 'block')}</math>"
 
 
 def _check(latex: str) -> None:
@@ -100,7 +103,7 @@ def _check(latex: str) -> None:
         raise ValueError(f"{opened[-1]} is not closed")
 
 
-def _written(element: Element, depth: int = 0) -> str:
+def _written(element: Element, block: bool, depth: int = 0) -> str:
     """Return an element as MathML text; ValueError for an element, attribute or value that is not allowed."""
     tag, text, children = element.tag, _text(element), list(element)
     if tag not in ELEMENTS or depth > MOST_ELEMENT_DEPTH or (children and tag in TEXTS) or (text and tag not in TEXTS):
@@ -111,14 +114,14 @@ def _written(element: Element, depth: int = 0) -> str:
         if not re.fullmatch(ATTRIBUTES.get(name, "(?!)"), value):
             raise ValueError(f"{name}={value!r} is not supported")
     if tag == "mrow" and len(children) == 1:
-        return _written(children[0], depth + 1)
+        return _written(children[0], block, depth + 1)
     attributes = element.attrib
     if tag in ("mi", "mo") and len(text) > 1 and text.isalpha():  # the name of a function
         tag, attributes = "mo", {"stretchy": "false", "lspace": "0.17em", "rspace": "0.17em"}
-    if tag in LIMITS and _text(children[0]) in ("min", "max", "sup", "inf", "lim", "det"):
+    if block and tag in LIMITS and _text(children[0]) in ("min", "max", "sup", "inf", "lim", "det"):
         tag = LIMITS[tag]
     listed = "".join(f" {name}='{value}'" for name, value in attributes.items())
-    content = escape(text) + "".join(_written(child, depth + 1) for child in children)
+    content = escape(text) + "".join(_written(child, block, depth + 1) for child in children)
     return f"<{tag}{listed}>{content}</{tag}>"
 
 

@@ -54,6 +54,7 @@ ELSEWHERE = {
     "pip install": "needs a network; tests/project/test_packaging.py installs the wheel",
     "python3 -m venv": "is followed by what needs a network",
     "nvidia-smi": "needs a GPU",
+    "fieldlab info --webgpu": "needs a GPU; tests/compute/devices/test_webgpu.py",
     "panel serve": "a server; tests/browser/serving.py starts it",
     "FIELDLAB_LABS=FOLDER panel serve": "a server; tests/browser/test_plugins.py starts it",
     "fieldlab serve": "a server; tests/compute/test_start.py and tests/compute/cli/test_cli.py start it",

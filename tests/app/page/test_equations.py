@@ -69,6 +69,10 @@ def test_function_names_have_the_spacing_of_operators():
     assert "<mo stretchy='false' lspace='0.17em' rspace='0.17em'>ln</mo>" in mathml(r"\ln 2")
 
 
+def test_min_has_its_script_at_the_side_in_a_line_of_text():
+    assert "<msub>" in mathml(r"\min_x", "inline")
+
+
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_rows_are_aligned_at_their_marks(name):
     made = mathml(rf"\begin{{{name}}} a &= b \\ c &= d \end{{{name}}}")
