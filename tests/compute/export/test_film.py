@@ -239,16 +239,6 @@ def test_raw_results_are_read_back_by_others(tmp_path):
     lab.close()
 
 
-def test_a_curve_has_its_numbers(tmp_path):
-    path = tmp_path / "curve.npz"
-    assert main(["render", "l_curve", "--out", str(path), "--set", "problem=shaw", "--set", "n=32"]) == 0
-    with np.load(path) as kept:
-        low, high = kept["residual_bounds"]
-        assert (low <= kept["residual_norms"] * (1 + 1e-12)).all()
-        assert (kept["residual_norms"] <= high * (1 + 1e-12)).all()
-        assert kept["lambdas"].shape == kept["solution_norms"].shape
-
-
 def signal_a_worker(words, sign):
     """Send a signal to one computing process below this one, whose command line contains `words`."""
     for process in psutil.Process().children(recursive=True):
@@ -357,17 +347,6 @@ def test_a_frame_that_ends_every_worker_of_a_cluster_is_given_up(monkeypatch):
     with pytest.raises(WorkerLost, match="part 0 took 6 workers with it"):
         list(cluster.make(FILM, [0]))
     assert client.submitted == 3  # two workers each
-
-
-def test_a_film_by_the_command_line(tmp_path, capsys, monkeypatch):
-    path = tmp_path / "zoom.webp"
-    monkeypatch.setattr(commands, "_pool", lambda *_: InProcess())
-    arguments = ["--set", "max_iterations=200", "--to", "zoom=1e3", "--to", "center=-0.7436,0.1318"]
-    assert main(["render", "mandelbrot", "--out", str(path), "--size", "64x36", "--frames", "4", *arguments]) == 0
-    again = tmp_path / "again.webp"
-    assert main(["render", f"{path}.json", "--out", str(again)]) == 0
-    assert again.read_bytes() == path.read_bytes()
-    assert json.loads(Path(f"{path}.json").read_text())["keys"][1]["values"]["zoom"] == "1e3"
 
 
 @pytest.fixture

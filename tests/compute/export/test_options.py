@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zarr
 from PIL import Image
 
 from compute.__main__ import BAD_INPUT, OK, main
@@ -188,11 +187,6 @@ def test_axes_are_drawn_in_films_too(tmp_path, here):
     assert not (seen[0] == seen[1]).all()
 
 
-def test_raw_results_without_a_change_are_one_moment(tmp_path):
-    assert main(["render", "diffusion", *SMALL, "--steps", "1", "--out", str(tmp_path / "a.zarr")]) == OK
-    assert zarr.open_group(str(tmp_path / "a.zarr"), mode="r")["field"].shape == (1, 16, 16)
-
-
 def test_the_ticks_of_a_film_are_what_a_browser_shows():
     """Browsers show a frame of 10 ms or less for 100 ms."""
     for one in FILMS[2:]:
@@ -249,20 +243,6 @@ def test_values_that_cannot_be_read_are_refused(kind, text, says):
     with pytest.raises(SceneError) as refusal:
         values_of(kind, [text])
     assert str(refusal.value) == says
-
-
-def test_lambdas_can_be_rendered_and_swept(tmp_path, here):
-    small = ["--set", "problem=shaw", "--set", "n=16"]
-    path = tmp_path / "a.npz"
-    assert main(["render", "l_curve", *small, "--set", "lambdas=1e-6,1,50", "--out", str(path)]) == OK
-    with np.load(path) as kept:
-        np.testing.assert_allclose(kept["lambdas"], np.geomspace(1e-6, 1, 50))
-    path = tmp_path / "a.csv"
-    assert main(["sweep", "l_curve", *small, "--vary", "lambdas=1e-6,1,5;1e-3,1,7;null", "--out", str(path)]) == OK
-    rows = read_csv(path)
-    assert [(each["lambdas"], each["status"]) for each in rows] == [
-        ("[1e-06, 1, 5]", "made"), ("[0.001, 1, 7]", "made"), ("", "made"),
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
