@@ -107,7 +107,7 @@ def test_every_view_marks_lambda_and_handles_clicks(lab):
         if name != "ribbon":
             before = lab.lam()
             lab.page.mouse.click(*lab.at(0.25 + 0.06 * place))
-            lab.until(lambda before=before: lab.lam() != before and "hand" in lab.lam())
+            lab.until(lambda before=before: lab.lam() != before and "manual" in lab.lam())
             chosen = pytest.approx(float(lab.lam().split()[2]), rel=0.02)
             lab.until(lambda name=name, at=chosen: lab.page.evaluate(spans, f"{name} view") == [True, at])
     box = lab.page.evaluate("""() => { const m = Bokeh.documents[0].get_model_by_name('curvature view');
