@@ -259,9 +259,9 @@ class Race:
         own = [backend(racer.backend) for racer in self.racers if racer.record is None]
         refused = {one.name: why for one in own if (why := benchmark.refusal(one, self.given))}
         backends = [one for one in own if one.name not in refused]
-        if not backends:
+        if not backends or len(self.racers) - len(refused) < FEWEST_LANES:
             reasons = (f"{backend(name).label}: {why}" for name, why in refused.items())
-            raise RaceError(f"no lane of this computer can be timed: {'; '.join(reasons)}")
+            raise RaceError(f"fewer than {FEWEST_LANES} lanes can be timed: {'; '.join(reasons)}")
         made_by = preferred(backends)
         course = benchmark.course(self.given, made_by, PICTURE)
         rows = {row.backend: row for row in run_course(benchmark, course, backends, progress)}

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from compute.devices.backends import backend, best_of_host
-from compute.devices.webgpu import SOFTWARE
+from compute.devices.webgpu import SOFTWARE, WebGpu
 from compute.labs.mandelbrot import Mandelbrot, cpu_numpy
 from compute.labs.mandelbrot.benchmark import BENCHMARK
 from compute.labs.mandelbrot.comparison import RULES
 from compute.labs.mandelbrot.scenes import SCENES
 from compute.labs.mandelbrot.state import LINE, SLOTS, LaunchPart
+from compute.measure.race import Race, RaceError, Racer
 from compute.measure.verdict import Variant
 
 WGPU = backend("gpu_wgpu")
@@ -179,6 +180,13 @@ def test_it_is_compared_raced_and_timed_in_float32_only(make):
         WGPU, BENCHMARK.cases({"scenes": ("lesson",)}, ("float32",), True)[0]
     )
     assert SCENES["lesson"].dtype == "float64"
+
+
+def test_a_race_of_a_picture_that_needs_float64_leaves_it_out(monkeypatch):
+    monkeypatch.setattr(WebGpu, "simulated", staticmethod(lambda: ""))
+    race = Race(Mandelbrot, SMALL | DEEP, (Racer("cpu_numba"), Racer("gpu_wgpu")))
+    with pytest.raises(RaceError, match="fewer than 2 lanes can be timed: WebGPU: has no float64"):
+        race.run(lambda *_: None)
 
 
 def test_the_comparison_measures_pictures(make):
