@@ -18,7 +18,7 @@ import pytest
 from bokeh.util.token import get_token_payload
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 
-from app.server.access import host_name, is_allowed, refusal
+from app.server.access import host_name, is_allowed, policy, refusal
 from app.server.admission import session_limit
 from tests.app.served_page import run_script
 
@@ -212,6 +212,11 @@ def test_only_the_servers_own_scripts_run_on_a_page(answers: Answers) -> None:
         assert "wss://lab.example:80" in rules["connect-src"]
         nonces.append(nonce[1])
     assert nonces[0] != nonces[1]
+
+
+@pytest.mark.parametrize("host", ["localhost; script-src *", "a b", "x\ny", "'unsafe-inline'"])
+def test_a_host_adds_no_rule_to_the_policy(host: str) -> None:
+    assert policy("n", host) == policy("n")
 
 
 FORGED = [

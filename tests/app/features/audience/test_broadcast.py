@@ -45,6 +45,19 @@ def test_a_slow_viewer_misses_pictures_and_a_quick_one_gets_all():
     assert (counts.sent, counts.dropped) == (7, 3)
 
 
+def test_words_travel_once_and_with_the_picture():
+    viewers, one = Broadcast(), Onlooker()
+    viewers.join(one)
+    viewers.show_state({"lab": "Diffusion"})
+    viewers.show_state({"lab": "Diffusion"})
+    viewers.show_picture(b"a", 1.0)
+    one.paint(viewers)
+    viewers.show_state({"lab": "Mandelbrot"})
+    one.paint(viewers)
+    assert [head.get("state") for head in one.heads] == [{"lab": "Diffusion"}, None, {"lab": "Mandelbrot"}]
+    assert one.pictures == [b"", b"a", b""]
+
+
 def test_who_comes_later_begins_with_what_is_shown():
     viewers, late = Broadcast(Counts()), Onlooker()
     viewers.show_state({"lab": "Diffusion"})

@@ -386,3 +386,13 @@ def test_a_race_that_is_refused_leaves_the_one_on_the_card_and_what_was_chosen(a
     queued.begin(LEGS)
     assert raced()[1] == chosen["lanes"]
     assert queued.card.content["refused"] == ""
+
+
+def test_every_race_that_is_asked_for_is_another_answer(queued):
+    answers = [queued.card.content["answer"]]
+    for message in ({"steps": 100}, {"steps": 100}, CHOSEN, CHOSEN):
+        queued.receive(message)
+        answers.append(queued.card.content["answer"])
+    assert len(set(answers)) == len(answers)
+    queued.page.waiting[0]()
+    assert queued.card.content["answer"] == answers[-1]

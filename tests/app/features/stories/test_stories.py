@@ -191,6 +191,7 @@ def test_keys_lead_and_are_given_back(page, teller):
     assert page.rooms == rooms + 1
     assert teller.card.content == {}
     assert list(teller.keys) == [teller.key]
+    assert not page.document.session_callbacks
     page.current.take()
     teller._tick()
     assert page.current.take() == []
