@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from compute.devices.devices import Device
 
 ON_SIMULATOR, ON_SHIM = "in Numba's simulator", "on the CPU in place of a GPU"  # stand-ins of compute.own
+ON_SOFTWARE = "on WebGPU's software adapter"  # another one; it records no accesses of threads
 CUDA_INSTALL = "pip install 'fieldlab[cuda13]'  # with a driver below 580: 'fieldlab[cuda12]'"
 WEBGPU_INSTALL = "pip install 'fieldlab[webgpu]'"
 
@@ -167,7 +168,7 @@ def installed(name: str) -> bool:
 
 
 _CUDA: dict[str, Any] = {"installed_by": CUDA_INSTALL, "display_file": "gpu"}
-_WEBGPU: dict[str, Any] = {"installed_by": WEBGPU_INSTALL, "dtypes": ("float32",)}
+_WEBGPU: dict[str, Any] = {"installed_by": WEBGPU_INSTALL, "dtypes": ("float32",), "stand_in": ON_SOFTWARE}
 BACKENDS: tuple[Backend, ...] = (
     Backend("cpu_numpy", HOST, Host, (), "NumPy", preference=1, serial=True),
     Backend("cpu_numba", HOST, Host, ("numba",), "Numba", preference=2, prepare=_start_numba),

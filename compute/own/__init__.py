@@ -5,6 +5,6 @@ The file declares its inputs and its ways with the names exported here; docs/own
 
 from __future__ import annotations
 
-from compute.ways.declaring import FileRefused, cuda_kernel, way, workload
+from compute.ways.declaring import FileRefused, cuda_kernel, way, wgsl_kernel, workload
 
-__all__ = ["FileRefused", "cuda_kernel", "way", "workload"]
+__all__ = ["FileRefused", "cuda_kernel", "way", "wgsl_kernel", "workload"]

@@ -165,10 +165,12 @@ def _of_way(way: Way, workload: Workload) -> CodeFile:
 
 
 def files_of_workload(workload: Workload) -> tuple[CodeFile, ...]:
-    """Return the source of every way, and the .cu files of kernels that a user's file declares."""
+    """Return the source of every way, and the .cu and .wgsl files of kernels that a user's file declares."""
     found = [_of_way(way, workload) for way in workload.ways()]
     if isinstance(workload, OwnWorkload):
-        gpu = next((file.backend for file in found if "cupy" in file.backend.needs), found[0].backend)
+        known = {library: file.backend for file in reversed(found) for library in file.backend.needs}
         defined = {kernel.path: tuple(sorted(kernel.defines.items())) for kernel in workload.kernels}
-        found += [CodeFile(gpu.label, path, gpu, "", workload.name, "", defines) for path, defines in defined.items()]
+        for path, defines in defined.items():
+            gpu = known.get("wgpu" if path.suffix == ".wgsl" else "cupy", found[0].backend)
+            found.append(CodeFile(gpu.label, path, gpu, "", workload.name, "", defines))
     return tuple(found)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from compute.devices.backends import BackendUnavailable
 from compute.devices.cuda_source import CudaSourceError
+from compute.devices.webgpu_passes import WebGpuError
+from compute.devices.wgsl import WgslError
 from compute.measure.agreement import error_line
 from compute.own.cuda_on_cpu import KernelRefused, NoCompiler
 from compute.ways.declaring import FileRefused
@@ -25,6 +27,7 @@ KINDS = {
     "memory": "memory exhausted",
 }  # labels in a table, by kind
 COMPILING = ("TypingError", "LoweringError", "UnsupportedError", "CompileException", "NvvmError", "LinkerError")
+REFUSED = (KernelRefused, CudaSourceError, WgslError, WebGpuError)
 NO_MEMORY = ("OutOfMemory", "_ArrayMemoryError", "MemoryError")
 
 
@@ -53,7 +56,7 @@ def fault_of(error: BaseException, path: Path, doing: str) -> Fault:  # noqa: PL
         return Fault("memory", f"memory is exhausted ({where}): {said}")
     if isinstance(error, (NoCompiler, BackendUnavailable)):
         return Fault("missing", str(error))
-    if isinstance(error, (KernelRefused, CudaSourceError)) or name in COMPILING:
+    if isinstance(error, REFUSED) or name in COMPILING:
         return Fault("compile", f"it cannot be compiled or launched ({where}): {_short(error, said)}")
     if isinstance(error, ModuleNotFoundError):
         return Fault("missing", f"{error.name} is not installed ({where}): import it inside of the way that needs it")

@@ -38,6 +38,7 @@ from compute.ways.workload import Way
 
 ENOUGH = 5  # inputs tested even if the time is over: n = 1 to 33, with 1 and 33 = 1 mod 32
 FLUSHED = "denormal numbers count as 0 (CuPy compiles every kernel so)"
+FLUSHED_WGSL = "denormal numbers count as 0, as WGSL allows"
 REPEATS, REPEATED_N = 20, 100_003  # runs on a truly parallel device; their n before the largest
 FEWEST_REPEATS = 3  # of the largest n, even if the time is over
 PATIENCE = 4.0  # factor on the allowed seconds for these
@@ -347,7 +348,7 @@ class Checking:
             raise Fault(kind, f"{text} ({question.text})")
         if not difference <= self._workload.tolerance[self._dtype]:
             if question.kind == "denormal" and self._flushes(question, inputs):
-                self._note(FLUSHED)
+                self._note(FLUSHED_WGSL if self._way.backend.device == "webgpu" else FLUSHED)
                 return
             if order is not Order.given:
                 how = {Order.backwards: "backwards", Order.random: "in random order"}[order]

@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from compute.devices.backends import ON_SIMULATOR
+from compute.devices.backends import ON_SIMULATOR, ON_SOFTWARE
 from compute.measure.sampling import in_turn
 from compute.measure.statistics import Spread
 from compute.own import tasks
@@ -30,6 +30,7 @@ from compute.ways.finding import Finding, TimeCurve, compare, sides
 from compute.ways.roofline import Roof
 
 ITERATIONS, UNWATCHED = "iteration by iteration", "races between CPU threads are not looked for"
+UNWATCHED_WGSL = "races, and accesses outside of arrays, are not looked for in WGSL"
 LONGEST = 86_400.0  # seconds allowed for a budget or a deadline
 LONGEST_CHECK = 0.5  # fraction of the deadline that one input of a check is expected to use at most
 LONGEST_CALL = 0.25  # fraction of the budget that one call may use; larger n are left out
@@ -212,12 +213,13 @@ class KernelTrial:
         return replace(finding, crossing=with_rounds(finding.crossing, slow, fast))
 
     def _process(
-        self, *, simulate: bool, stand_in: bool, bounded: bool = True, interpret: bool = False
-    ) -> WayProcess:  # fmt: skip
+        self, *, simulate: bool, stand_in: bool, bounded: bool = True, interpret: bool = False, software: bool = False
+    ) -> WayProcess:
         """Start a process. bounded: limit its memory, which fails with CUDA: it reserves more than the machine has."""
         made = WayProcess(
             self._options.path.resolve(), stand_in=stand_in, simulate=simulate,
             memory=self._memory if bounded else 0, deadline=self._options.deadline, interpret=interpret,
+            software=software,
         )  # fmt: skip
         self._processes.callback(made.close)
         return made
@@ -225,8 +227,13 @@ class KernelTrial:
     def _check(self, one: WayReport, dtypes: Sequence[str]) -> None:
         """Check a way on its stand-in and on this machine, as available, and store the result."""
         backend = one.way.backend
+        dtypes = tuple(dtype for dtype in dtypes if dtype in backend.dtypes)
+        if not dtypes:
+            one.status, one.unmeasured = "missing", f"{backend.label} computes in {', '.join(backend.dtypes)} only"
+            return
+        one.notes += [UNWATCHED_WGSL] if backend.stand_in == ON_SOFTWARE else []
         try:
-            if backend.stand_in:
+            if backend.stand_in and not (backend.stand_in == ON_SOFTWARE and backend.ready):
                 self._check_on_stand_in(one, dtypes)
             if not backend.ready:
                 help_ = f"; {backend.install}" if backend.install else ""
@@ -269,7 +276,9 @@ class KernelTrial:
         self._tell(f"checking {one.way.name} {place}")
         try:
             if place not in self._stand_ins:
-                self._stand_ins[place] = self._process(simulate=place == ON_SIMULATOR, stand_in=True)
+                self._stand_ins[place] = self._process(
+                    simulate=place == ON_SIMULATOR, stand_in=place != ON_SOFTWARE, software=place == ON_SOFTWARE
+                )
                 self._stand_ins[place].open()
             self._ask(one, self._stand_ins[place], place, dtypes, tasks.MOST_ON_STAND_IN)
         except Fault as fault:
@@ -298,7 +307,10 @@ class KernelTrial:
 
     def _time(self, dtype: str, sizes: tuple[int, int]) -> None:
         """Time the right ways in rounds of shuffled order until each has used its budget."""
-        timed = [one for one in self._report.ways if one.status == "right" and one.way.name in self._here]
+        timed = [
+            one for one in self._report.ways
+            if one.status == "right" and one.way.name in self._here and dtype in one.way.backend.dtypes
+        ]  # fmt: skip
         share = self._options.budget / max(1, len(timed)) / len(self._options.dtypes or self._facts.dtypes)
         grid = _grid(sizes, self._options.per_decade)
         going: list[WayReport] = []
@@ -358,6 +370,8 @@ class KernelTrial:
             one = next((o for o in self._report.ways if any(o.series.values()) and o.way.kind == kind), None)
             for dtype in dtypes if one else ():
                 assert one is not None  # noqa: S101 - checked in the line above
+                if dtype not in one.way.backend.dtypes:
+                    continue
                 self._tell(f"measuring what the {kind.upper()} can do, {dtype}")
                 with self._fault_told(one):
                     found = self._here[one.way.name].ask(partial(tasks.roof, one.way.name, dtype))

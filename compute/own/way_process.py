@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from compute.devices.webgpu import SOFTWARE
 from compute.machine.container import available_memory
 from compute.own import tasks
 from compute.own.faults import Fault
@@ -31,15 +32,17 @@ class WayProcess:
     """A process that has loaded the user's file.
 
     deadline: seconds without progress after which it is killed; interpret: disable Numba's compiler in it, to search
-    for races between CPU threads.
+    for races between CPU threads; software: use WebGPU's software adapters in it.
     """
 
     def __init__(
-        self, path: Path, *, stand_in: bool, simulate: bool, memory: int, deadline: float, interpret: bool = False
-    ) -> None:
+        self, path: Path, *, stand_in: bool, simulate: bool, memory: int, deadline: float, interpret: bool = False,
+        software: bool = False,
+    ) -> None:  # fmt: skip
         self._limits = Deadlines(deadline, renewed=True)
         environment = {"NUMBA_ENABLE_CUDASIM": "1" if simulate else "0"}
         environment |= {"NUMBA_DISABLE_JIT": "1"} if interpret else {}
+        environment |= {SOFTWARE: "software"} if software else {}
         self._child = TaskProcess(leads=True, low=False, ahead=tasks, environment=environment)
         self._opening: Any = partial(tasks.open_file, path, stand_in, memory, interpret)
         self.fault: Fault | None = None

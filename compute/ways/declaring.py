@@ -23,6 +23,7 @@ import linecache
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -33,6 +34,8 @@ from numpy.typing import NDArray
 
 from compute.devices.backends import BACKENDS
 from compute.devices.cuda_source import Defines, compile_cuda
+from compute.devices.webgpu_passes import WgpuArray
+from compute.devices.wgsl import BINDING, INLINE, Program, launch
 from compute.measure.records import FIRST_REVISION
 from compute.ways.comparing import ResultComparison
 from compute.ways.ecosystems import ECOSYSTEMS, ecosystem_of
@@ -137,8 +140,8 @@ class OwnFile:
     """A user's file. ways: by name; nan, denormals: whether such values are tested as inputs.
 
     moved, flops: minimum bytes and operations for n; without `moved`, the bytes of the arrays are counted. on: memory
-    of the arrays passed to a way, its device's or the host's; kernels: those of .cu files in the same folder; compiler:
-    compiles these.
+    of the arrays passed to a way, its device's or the host's; kernels: those of .cu and .wgsl files in the same folder;
+    compiler: compiles the .cu files.
     """
 
     path: Path
@@ -152,7 +155,7 @@ class OwnFile:
     flops: WorkCount | None = None
     on: Literal["device", "host"] = "device"
     ways: dict[str, OwnWay] = field(default_factory=dict)
-    kernels: list[CudaKernel] = field(default_factory=list)
+    kernels: list[CudaKernel | WgslKernel] = field(default_factory=list)
     compiler: CudaCompiler = field(default=compile_cuda, repr=False)
 
     @property
@@ -390,6 +393,69 @@ def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKerne
     if not path.is_file():
         raise FileRefused(f"there is no {file} beside the file")
     kernel = CudaKernel(path, name, defines, _loading[-1].compiler if _loading else compile_cuda)
+    if _loading:
+        _loading[-1].kernels.append(kernel)
+    return kernel
+
+
+@dataclass
+class WgslKernel:
+    """A kernel in WGSL for any GPU of WebGPU, compiled on its first call."""
+
+    program: Program
+    name: str
+
+    @property
+    def path(self) -> Path:
+        """Return the .wgsl file, or the user's file if that contains the kernel as text."""
+        return self.program.path
+
+    @property
+    def defines(self) -> Defines:
+        """Return the values of its upper-case names."""
+        return dict(self.program.defines)
+
+    @cached_property
+    def arrays(self) -> int:
+        """Return the number of arrays that the program declares."""
+        return len(BINDING.findall(self.program.text))
+
+    def __call__(self, grid: tuple[int, ...], args: tuple[Any, ...]) -> None:
+        """Launch `grid` workgroups.
+
+        args: the arrays in the order of their bindings, then the numbers of `struct Numbers` without `zero`, as NumPy
+        scalars of 32 bits. Raise TypeError for other arguments.
+        """
+        arrays, numbers = args[: self.arrays], args[self.arrays :]
+        if not arrays or len(arrays) < self.arrays or not all(isinstance(each, WgpuArray) for each in arrays):
+            given = ", ".join(type(each).__name__ for each in args)
+            raise TypeError(f"{self.name} declares {self.arrays} arrays; its arguments are {given or 'none'}")
+        for each in numbers:
+            if not isinstance(each, np.generic) or each.itemsize != 4:
+                raise TypeError(f"a number of {self.name} must be a NumPy scalar of 32 bits, not {each!r:.40}")
+        launch(self.program, self.name, grid, arrays, *numbers)
+
+
+def wgsl_kernel(code: str, name: str, *, exact: int = 0, **defines: int | str | float) -> WgslKernel:
+    """Return the kernel `name` in WGSL.
+
+    Args:
+        code: the text, or the name of a .wgsl file, a path relative to the user's file.
+        name: the function marked @compute.
+        exact: which roundings the compiler must keep, as in `compute.devices.wgsl.Program`.
+        defines: values that replace upper-case names of the text.
+
+    Raises:
+        FileRefused: if the file does not exist.
+
+    """
+    named = tuple(sorted(defines.items()))
+    if not code.endswith(".wgsl"):
+        return WgslKernel(Program(_loading[-1].path if _loading else INLINE, named, exact, code), name)
+    path = (_loading[-1].path.parent if _loading else Path.cwd()) / code
+    if not path.is_file():
+        raise FileRefused(f"there is no {code} beside the file")
+    kernel = WgslKernel(Program(path, named, exact), name)
     if _loading:
         _loading[-1].kernels.append(kernel)
     return kernel

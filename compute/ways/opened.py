@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from compute.ways.comparing import ResultComparison
-from compute.ways.declaring import CudaKernel, OwnFile, OwnWay, load
+from compute.ways.declaring import CudaKernel, OwnFile, OwnWay, WgslKernel, load
 from compute.ways.workload import Way, Workload, own_name
 
 SEED = 0
@@ -22,11 +22,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class OwnWorkload(Workload):
-    """The workload of a file. own: its ways; text: its docstring; kernels: those of .cu files in its folder."""
+    """The workload of a file.
+
+    own: its ways; text: its docstring; kernels: those of .cu and .wgsl files in its folder.
+    """
 
     own: tuple[OwnWay, ...] = ()
     text: str = ""
-    kernels: tuple[CudaKernel, ...] = ()
+    kernels: tuple[CudaKernel | WgslKernel, ...] = ()
 
     @property
     def about(self) -> str:
