@@ -292,7 +292,7 @@ class ComputeControls(ValueWidgets):
         if self.dtype is not None:
             chosen = backend(self.session.values["backend"])
             absent = [name for name in self.parameter("dtype").objects if name not in chosen.dtypes]
-            self.dtype.disabled_options = absent
+            self.dtype.disabled_options = [name for name in absent if name != self.dtype.value]
             self.dtype.helper_text = f"{chosen.label} has no {' and no '.join(absent)}" if absent else ""
 
     def _list_kernels(self) -> None:
@@ -307,11 +307,13 @@ class ComputeControls(ValueWidgets):
 
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show `values` that were changed without these widgets."""
+        if self.dtype is not None:
+            self.dtype.disabled_options = []  # a disabled option cannot be shown as the value
         super().show_values({name: value for name, value in values.items() if name != "variant"})
         if "backend" in values or "variant" in values:
             self.backend.value = self.session.values["backend"]
             self._list_kernels()
-            self._offer_dtypes()
+        self._offer_dtypes()
 
 
 def absentees(backends: Sequence[Backend]) -> pn.pane.HTML:

@@ -95,7 +95,7 @@ class EngineFaults:
             return
         values = dict(shown.values)
         if shown.failures > 1:
-            values |= {n: shown.lab.param[n].default for n in values if n not in self._status.WHERE}
+            values |= {n: shown.lab.param[n].default for n in values if n not in self._status.where}
             shown.failures = 0
         changed = {name: value for name, value in values.items() if value != shown.values[name]}
         status.state = Opening()

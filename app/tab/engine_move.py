@@ -76,8 +76,8 @@ class EngineMove:
             if rest and shown.handle is not None:
                 shown.handle.update(**rest)
         else:
-            rest = {name: value for name, value in changed.items() if name not in self._status.WHERE}
-            move.cause |= {name: value for name, value in changed.items() if name in self._status.WHERE}
+            rest = {name: value for name, value in changed.items() if name not in self._status.where}
+            move.cause |= {name: value for name, value in changed.items() if name in self._status.where}
             move.target = target
             if rest:  # after the requests that are queued already
                 move.changes |= rest
@@ -116,7 +116,7 @@ class EngineMove:
         checkpoint = move.checkpoint or shown.handle.last_checkpoint
         move.checkpoint = checkpoint
         values = shown.values
-        where = {name: value for name, value in move.cause.items() if name in self._status.WHERE or checkpoint is None}
+        where = {name: value for name, value in move.cause.items() if name in self._status.where or checkpoint is None}
         known = checkpoint.values if checkpoint else values
         stored = {name: value for name, value in known.items() if name in values}
         rest = {name: value for name, value in (values | move.cause).items() if value != (stored | where).get(name)}

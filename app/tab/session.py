@@ -115,6 +115,7 @@ class Session(SessionStatus):
         self._loop = builder().loop()
         self.gate = FrameGate(self._send, self._permit, self._schedule, self._confirm, self.delivered.publish)
         recording = TabRecording(lambda progress: self.later(lambda: self.events.publish(progress)))
+        self.where = (*self.WHERE, lab.NUMBER_TYPE)
         self.shown = ShownLab(lab, values, pace, engine_called, self._receive, self.events, recording)
         self._move = EngineMove(self, self.shown, self.gate)
         self._faults = EngineFaults(self, self.shown, self.gate, self._move)

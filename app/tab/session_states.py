@@ -115,6 +115,7 @@ class SessionStatus(param.Parameterized):
     """
 
     WHERE: ClassVar[tuple[str, ...]] = ("backend", "device_index", "variant")  # values that select engine and kernel
+    where: tuple[str, ...]  # the same and the lab's number type, which a lab needs to be opened on another engine
 
     state = param.ClassSelector(class_=State, default=Opening())
     busy = param.String(default="")

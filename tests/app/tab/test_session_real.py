@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 import random
 import signal
+from types import SimpleNamespace
 
 import pytest
 
+from app.tab import session as module
+from app.tab.session import Session
 from app.tab.session_states import Live
-from compute.engine import Refused
+from compute.devices.backends import backend
+from compute.engine import EnginePool, Refused
+from compute.lab.lab import values_on
+from compute.labs.l_curve import LCurve
 from tests.app.tab.pages import LivePage
+from tests.conftest import require
 
 EXAMPLES = int(os.environ.get("FIELDLAB_REAL_EXAMPLES", "8"))  # number of random sequences; 200 for a thorough run
 ACTS = 12  # per sequence
@@ -87,3 +94,20 @@ def test_page_values_and_the_running_lab_agree_after_any_sequence(engines, live_
     assert session.gate.under_way + shown.frames_through - shown.frames <= session.gate.window + 1
     expected = "level", "given up when the engine died for the second time"
     assert not [event for event in page.of(Refused) if not any(words in event.text for words in expected)]
+
+
+def test_a_lab_moves_to_a_backend_without_its_number_type(monkeypatch):
+    """A backend is opened with a number type that it has: float64 on the host, float32 on WebGPU."""
+    require(backend("gpu_wgpu"), monkeypatch)
+    pool = EnginePool()
+    monkeypatch.setattr(module, "session_limiter", lambda: SimpleNamespace(engines=pool))
+    page = LivePage(Session, LCurve, backend="cpu_numpy", problem="shaw", n=32, dtype="float64")
+    try:
+        page.until(lambda: page.session.latest)
+        page.session.change(**values_on(LCurve, "gpu_wgpu", page.session.values))
+        page.until(lambda: page.session.latest.timing.backend == "gpu_wgpu")
+        assert (page.session.values["dtype"], page.session.engine) == ("float32", "webgpu:0")
+        assert not page.of(Refused)
+    finally:
+        page.session.close()
+        pool.close()
