@@ -165,7 +165,8 @@ def test_a_reference_with_a_masked_result_is_refused(tmp_path):
 @pytest.mark.parametrize("hangs", [True, False])
 def test_a_slow_simulator_leaves_nothing_open_if_the_gpu_itself_checks(ready, hangs):
     """On an H200 the simulator's time ended before n = 1031, and right ways of real GPUs had no times."""
-    way = SimpleNamespace(name="gpu_numba", is_reference=False, backend=SimpleNamespace(name="gpu_numba", ready=ready))
+    backend = SimpleNamespace(name="gpu_numba", ready=ready, stand_in=ON_SIMULATOR)
+    way = SimpleNamespace(name="gpu_numba", is_reference=False, backend=backend)
     one, trial = WayReport(way), KernelTrial(Options(FILES / "students.py"), Mock(), ExitStack(), lambda _: None)
     process = trial._stand_ins[ON_SIMULATOR] = Mock()
     process.ask.return_value = tasks.CheckedWay(("n = 1",), left="time ended before n = 1031")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compute.devices.backends import ON_SOFTWARE, backend
+from compute.devices.webgpu import WebGpu
 from compute.own import FileRefused, wgsl_kernel
 from compute.own.code_files import files_of_workload
 from compute.own.report import lines
@@ -72,15 +73,18 @@ def own(tmp_path):
 
 
 @pytest.mark.extended
-def test_ways_of_gpu_wgpu_are_checked_on_the_software_adapter_and_not_timed(own, monkeypatch):
+@pytest.mark.parametrize("counts", [False, True])
+def test_ways_of_gpu_wgpu_are_checked_and_timed_only_where_the_adapter_counts_as_a_gpu(own, monkeypatch, counts):
     require(backend("gpu_wgpu"), monkeypatch)
+    if counts:
+        monkeypatch.setattr(WebGpu, "simulated", staticmethod(lambda: ""))
     report = try_file(Options(own, budget=0.1, deadline=60.0, check_seconds=2.0, per_decade=1, roofs=False))
     assert report.refused == ""
     found = {one.way.name: one for one in report.ways}
     right = found["gpu_wgpu"]
     assert (right.status, right.text) == ("right", "")
     place = "here" if right.way.backend.ready else ON_SOFTWARE
-    assert right.places[place][0].startswith("float32, n = 1, 2, 3") or right.places[place][0].startswith("n = 1, 2, 3")
+    assert right.places[place][0].startswith("n = 1, 2, 3")
     assert UNWATCHED_WGSL in right.notes
     assert bool(right.series.get("float32")) == right.way.backend.ready
     assert "float64" not in right.series
