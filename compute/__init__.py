@@ -46,7 +46,7 @@ lab_folders.install()
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for; see PEP 562."""
+    """Import LABS or BACKENDS at the first use; see PEP 562."""
     if name == "LABS":
         from compute.labs import LABS
 

@@ -102,7 +102,7 @@ def pyperf_document(series: Iterable[Series], record: Mapping[str, Any]) -> dict
     """Return the series in pyperf's format, with the metadata of `record`; ValueError if all series are empty."""
     benchmarks = [_benchmark(entry) for entry in series if _values(entry)]
     if not benchmarks:
-        raise ValueError("nothing was timed, so there is nothing to save for pyperf")
+        raise ValueError("no timing was made, so pyperf has nothing to read")
     return {"version": PYPERF_VERSION, "benchmarks": benchmarks, "metadata": _metadata(record)}
 
 
@@ -185,7 +185,7 @@ def trace_document(series: Iterable[Series], record: Mapping[str, Any]) -> dict[
     """Return the timeline, with machine, versions and command of `record`; ValueError if all series are empty."""
     slices = [piece for entry in series for piece in _slices(entry)]
     if not slices:
-        raise ValueError("nothing was timed, so there is no timeline to save")
+        raise ValueError("no timing was made, so there is no timeline to save")
     origin = min(piece.began for piece in slices)
     rows: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     for piece in slices:

@@ -175,7 +175,7 @@ def _start(chosen: argparse.Namespace, _command: str) -> int:
     for one in EXERCISES:
         path = chosen.folder / f"{one.name}.py"
         if path.exists():
-            _say(f"{path} is there already and stays as it is")
+            _say(f"{path} exists already and is unchanged")
             continue
         with whole(path) as out:
             out.write(one.text)

@@ -252,7 +252,7 @@ def _interpreted(
         else:
             found = returned if isinstance(returned, tuple) else (returned,)
         return watch, tuple(np.array(one) for one in found)
-    raise RuntimeError("its thread number is asked for outside of a loop")
+    raise RuntimeError("the thread number is requested outside of a loop")
 
 
 @contextmanager

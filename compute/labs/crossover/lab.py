@@ -37,7 +37,7 @@ OWN_BYTES = 2**20  # the lab's own samples
 FORGOTTEN: Mapping[str, Any] = {"ways": [], "settings": {}, "least": None, "most": None}  # by a change of workload
 
 TURN = 0.008  # seconds after which other labs on the device get their turn
-LOST = "the times, which are measured anew where it is opened"
+LOST = "the times, which are measured again on the computer that opens it"
 NOT_BEGUN = SweepProgress(0.0, "not begun")
 ROOFS = "measuring the roofs"
 ROOF_ROUNDS = 5  # rounds that are followed by roof samples: all rounds of a short sweep

@@ -99,18 +99,16 @@ class Trap:
 
 
 TRAPS = (  # in the order of a lecture
-    Trap(
-        "cpu_numba_first_call", "Timing the first call", {"milliseconds": "what was taken for the time of one call, ms"}
-    ),
+    Trap("cpu_numba_first_call", "Timing the first call", {"milliseconds": "apparent time of one call, ms"}),
     Trap(
         "gpu_cupy_no_synchronise",
         "A missing synchronise",
-        {"milliseconds": "what was taken for the time of the product, ms"},
+        {"milliseconds": "apparent time of the product, ms"},
     ),
     Trap(
         "cpu_numpy_zeros",
         "Timing zeros",
-        {"gigabytes_per_second": "what was taken for the speed of reading memory, GB/s"},
+        {"gigabytes_per_second": "apparent speed of reading memory, GB/s"},
     ),
     Trap(
         "gpu_cupy_out_of_bounds",

@@ -147,5 +147,5 @@ def test_a_lab_without_a_comparison_saves_its_frames(shown):
     cold = replace(plain, live=(replace(computed, first_call=True),))
     assert [(what.timed, what.placed) for what in (shown, plain, cold)] == [(True, True), (True, False), (False, False)]
     for make in (as_pyperf, as_trace):
-        with pytest.raises(ValueError, match="nothing was timed"):
+        with pytest.raises(ValueError, match="no timing was made"):
             make(nothing)

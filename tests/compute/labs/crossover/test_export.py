@@ -168,7 +168,7 @@ def test_a_sweep_that_had_not_ended_is_shown_and_begins_anew():
         snapshot = made.snapshot()
         history = Crossover.HISTORY.of(Crossover, made.values(), snapshot)
         assert (history.steps, history.entries, history.values["least"]) == (0, (), 100)
-        assert "measured anew" in history.missing
+        assert "measured again" in history.missing
         again.restore(snapshot)
         shown = [{name: line.series() for name, line in picture.ways_of(of.frame()).items()} for of in (made, again)]
         assert shown[0] == shown[1]
