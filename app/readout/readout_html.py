@@ -25,7 +25,7 @@ from compute.measure.verdict import Standing, threads
 LOWEST, HIGHEST = 1e7, 1e13  # cells or iterations per second at the two ends of the bars
 PART_NAMES = {"launch": "launch", "compute": "compute", "levels": "levels", "transfer": "copy", "delivery": "delivery"}
 INCLUDED = (
-    "Compute is the time between two CUDA events around the kernels on a GPU, and wall time on the host; where it is "
+    "Compute is the time between two events of a GPU around the kernels, and wall time on the host; where it is "
     "launch-bound, that of launching them. Launch is the host's time to enqueue them, levels the reduction to screen "
     "size and one byte a pixel, copy device to host, delivery from the server's write to the browser's paint."
 )

@@ -66,12 +66,13 @@ class Device(ABC):
     """A device with memory and a clock. Only one thread at a time may use it: acquire `lock`.
 
     copies_at_once: whether `fetch` and `fetch_all` block until the copies are made; largest_array: bytes that one array
-    can have; fma_dtypes: number types whose multiply-adds can be measured on its arrays.
+    can have; fma_dtypes: number types whose multiply-adds can be measured on its arrays; clock: of its stopwatches.
     """
 
     name: str
     kind: str
     copies_at_once = True
+    clock: str = "wall time"
     largest_array: float = inf
     fma_dtypes: tuple[str, ...] = ("float32", "float64")
 

@@ -82,6 +82,7 @@ class NvidiaGpu(Device):
     """An NVIDIA GPU through any library: checks the number and names the device."""
 
     kind = "gpu"
+    clock = "events"
     fma_dtypes: tuple[str, ...] = ()  # without CuPy
 
     def __init__(self, index: int = 0) -> None:

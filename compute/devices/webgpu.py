@@ -44,6 +44,7 @@ class WebGpu(Device):
         self.gpu = _shared(index)
         self.lock = self.gpu.lock
         self.largest_array = self.gpu.largest
+        self.clock = _clock(self.gpu)
 
     @staticmethod
     def count() -> int:
@@ -135,11 +136,6 @@ class WebGpu(Device):
     def stopwatch(self) -> Stopwatch:
         """Return a stopwatch of timestamps, or of wall time if this GPU's timestamps are implausible."""
         return TimestampStopwatch(self.gpu) if self.clock == "timestamps" else WallStopwatch(self.gpu)
-
-    @property
-    def clock(self) -> str:
-        """The clock of its stopwatches: "timestamps" or "wall time"."""
-        return _clock(self.gpu)
 
     def free_bytes(self) -> float:
         """Return inf: WebGPU does not report free memory."""

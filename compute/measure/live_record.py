@@ -23,7 +23,7 @@ from compute.measure.verdict import Standing, Verdict
 SCHEMA = "fieldlab-live/1"  # not a record of `fieldlab bench`: never drawn as a recorded figure, nor compared with
 COMMAND = "fieldlab, live in the page"
 INCLUDED = (
-    "A time is that between two CUDA events around the kernels on a GPU, wall time on the host; where it is "
+    "A time is that between two events of a GPU around the kernels, wall time on the host; where it is "
     "launch-bound, that of launching them. Ways were sampled in small jobs next to the live picture, which shares "
     "their device."
 )

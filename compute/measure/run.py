@@ -63,6 +63,9 @@ def silent(_text: str, _done: float | None = None, /) -> None:
     """Ignore all progress."""
 
 
+WALL = "{}: this GPU has no usable timestamps; its times are wall times from the first launch until it has finished"
+
+
 @dataclass
 class Pace:
     """The latest seconds a cell of each way, by way and the case's `pace`."""
@@ -425,6 +428,8 @@ class BenchRun:
             device = backend.open_device()
             self._roof_of(device)
             self.results.l2[device.name] = device.l2_bytes()
+            if device.kind == "gpu" and device.clock == "wall time":
+                self.results.notes += (WALL.format(device.name),)
             device.close()
 
     def _roof_of(self, device: Device) -> None:

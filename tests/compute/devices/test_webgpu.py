@@ -110,6 +110,7 @@ def test_a_device_without_plausible_timestamps_uses_wall_time(device, monkeypatc
     monkeypatch.setattr(device.gpu, "tick", None)
     webgpu._clock.cache_clear()
     try:
+        device = WebGpu(0)
         assert device.describe()["clock"] == "wall time"
         u, out = (device.allocate((2**16,), np.float32) for _ in range(2))
         with device.stopwatch() as watch:
