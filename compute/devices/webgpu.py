@@ -185,25 +185,19 @@ def _import_error() -> str | None:
 
 @cache
 def _all_adapters() -> tuple[Any, ...]:
-    """Return the adapters of this machine, the preferred one first, each once."""
+    """Return the adapters of this machine through the interface that the system prefers, the preferred one first."""
     import wgpu
     from wgpu.backends.wgpu_native import extras
 
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())  # else Linux's drivers print errors about displays
     extras.set_instance_extras(backends=INTERFACES)
     try:
-        first = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+        first = wgpu.gpu.request_adapter_sync(power_preference="high-performance").info
     except RuntimeError:  # wgpu raises it if there is no adapter at all
         return ()
-    found = [first]
-    for each in wgpu.gpu.enumerate_adapters_sync():
-        if all(_identity(each) != _identity(one) for one in found):
-            found.append(each)
-    return tuple(found)
-
-
-def _identity(adapter: Any) -> tuple[str, str]:
-    return adapter.info["device"], adapter.info["backend_type"]
+    known = wgpu.gpu.enumerate_adapters_sync()  # on Windows, those of Vulkan and of DirectX 12
+    same = [each for each in known if each.info["backend_type"] == first["backend_type"]]
+    return tuple(sorted(same, key=lambda each: each.info["device"] != first["device"]))
 
 
 def _is_software(info: Any) -> bool:
