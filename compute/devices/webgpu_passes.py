@@ -41,15 +41,14 @@ class WebGpuError(RuntimeError):
 
 @dataclass
 class Storage:
-    """A buffer on a GPU, returned to `gpu` when no array uses it any more. groups: keys of the bind groups with it."""
+    """A buffer on a GPU, returned to `gpu` when no array uses it any more. number: identifies it in the process."""
 
     gpu: Gpu
     buffer: Any
-    groups: set[tuple[int, ...]] = field(default_factory=set)
     number: int = field(default_factory=count().__next__)
 
     def __del__(self) -> None:
-        self.gpu.retired.append((self.buffer, self.groups))
+        self.gpu.retired.append((self.number, self.buffer))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +105,9 @@ class WgpuArray:
 class Gpu:
     """The connection to one GPU that all devices of a process with the same number share.
 
-    Opens passes and submits them. kernels: compiled pipelines by program and name; retired: buffers without an array,
-    which are destroyed after the launches that may use them. lost: why the device is unusable, "" if it works.
+    Opens passes and submits them. kernels: compiled pipelines by program and name; groups: bind groups by layout and
+    the numbers of their buffers; retired: numbers and buffers without an array, which are destroyed after the launches
+    that may use them. lost: why the device is unusable, "" if it works.
     """
 
     def __init__(self, adapter: Any) -> None:
@@ -124,7 +124,7 @@ class Gpu:
         self.largest = min(limits["max-buffer-size"], limits["max-storage-buffer-binding-size"])
         self.kernels: dict[Any, Any] = {}
         self.groups: dict[tuple[int, ...], Any] = {}
-        self.retired: list[tuple[Any, set[tuple[int, ...]]]] = []
+        self.retired: list[tuple[int, Any]] = []
         self._padding: dict[int, Storage] = {}
         self._encoder: Any = None
         self._pass: Any = None
@@ -194,8 +194,6 @@ class Gpu:
         if found is None:
             entries = [{"binding": k, "resource": {"buffer": each.buffer}} for k, each in enumerate(arrays)]
             found = self.groups[key] = self.device.create_bind_group(layout=layout, entries=entries)
-            for each in arrays:
-                each.groups.add(key)
         return found
 
     def copy(self, source: WgpuArray, target: Any, start: int = 0) -> None:
@@ -250,9 +248,10 @@ class Gpu:
             if self._encoder is not None:
                 encoder, self._encoder = self._encoder, None
                 self.device.queue.submit([encoder.finish()])
-            for buffer, keys in retired:
-                for key in keys:
-                    self.groups.pop(key, None)
+            if retired:
+                gone = {number for number, _ in retired}
+                self.groups = {key: group for key, group in self.groups.items() if gone.isdisjoint(key[1:])}
+            for _, buffer in retired:
                 buffer.destroy()
 
     def wait(self) -> None:
