@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.lab.frames import NOT_FINITE, TOP_LEVEL, WAITING
+from compute.lab.frames import NOT_FINITE, TOP_LEVEL, WAITING, disc_square
 
 WORK_SHAPE = (1024, 4)  # float64 scratch of `survey`: partial results of up to 1024 parts of the field
 
@@ -84,8 +84,8 @@ def window(u: NDArray[Any], out: NDArray[np.float64], y0: int, x0: int) -> None:
 
 def disc(u: NDArray[Any], y: float, x: float, radius: float, value: float) -> None:
     """Set the cells of u (ny, nx) whose centre (i + 1/2, j + 1/2) lies within `radius` cells of (y, x) to `value`."""
-    top, left = max(int(y - radius), 0), max(int(x - radius), 0)
-    part = u[top : int(max(y + radius, -1)) + 1, left : int(max(x + radius, -1)) + 1]
+    top, left, height, width = disc_square(u.shape, y, x, radius)
+    part = u[top : top + max(height, 0), left : left + max(width, 0)]
     dy = np.arange(part.shape[0]) + (top + 0.5 - y)
     dx = np.arange(part.shape[1]) + (left + 0.5 - x)
     part[np.add.outer(dy**2, dx**2) <= radius**2] = value

@@ -16,6 +16,7 @@ import numpy as np
 from compute.devices.cuda_source import compile_cuda, compile_for_numba, numba_gpu
 from compute.devices.devices import Array
 from compute.display.cpu_numpy import WORK_SHAPE
+from compute.lab.frames import disc_square
 
 RASTER_SOURCE = Path(__file__).with_name("gpu_raster.cu")
 REAL = {"float32": "float", "float64": "double", "int32": "int"}
@@ -76,9 +77,7 @@ def window(u: Array, out: Array, y0: int, x0: int) -> None:
 
 def disc(u: Array, y: float, x: float, radius: float, value: float) -> None:
     """Set the cells of u (ny, nx) whose centre (i + 1/2, j + 1/2) lies within `radius` cells of (y, x) to `value`."""
-    top, left = max(int(y - radius), 0), max(int(x - radius), 0)
-    height = min(int(max(y + radius, -1)) + 1, u.shape[0]) - top
-    width = min(int(max(x + radius, -1)) + 1, u.shape[1]) - left
+    top, left, height, width = disc_square(u.shape, y, x, radius)
     if height < 1 or width < 1:
         return
     numbers = (u.shape[1], top, left, width)

@@ -13,6 +13,7 @@ import numpy as np
 from compute.devices.devices import Array
 from compute.devices.webgpu_passes import Storage
 from compute.devices.wgsl import Program, folded, kernel, launch
+from compute.lab.frames import disc_square
 
 PARTS = 512  # workgroups of a survey; each writes five words to the scratch
 HERE = Path(__file__).parent
@@ -63,9 +64,7 @@ def window(u: Array, out: Array, y0: int, x0: int) -> None:
 
 def disc(u: Array, y: float, x: float, radius: float, value: float) -> None:
     """Set the cells of u (ny, nx) whose centre (i + 1/2, j + 1/2) lies within `radius` cells of (y, x) to `value`."""
-    top, left = max(int(y - radius), 0), max(int(x - radius), 0)
-    height = min(int(max(y + radius, -1)) + 1, u.shape[0]) - top
-    width = min(int(max(x + radius, -1)) + 1, u.shape[1]) - left
+    top, left, height, width = disc_square(u.shape, y, x, radius)
     if height < 1 or width < 1:
         return
     whole = np.float32(value).view(np.int32), u.shape[1], top, left, 0, height, width

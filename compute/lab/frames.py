@@ -85,6 +85,13 @@ def freeze(named: dict[str, Value]) -> Mapping[str, Value]:
     return MappingProxyType(named)
 
 
+def disc_square(shape: tuple[int, ...], y: float, x: float, radius: float) -> tuple[int, int, int, int]:
+    """Return (top, left, height, width) of the cells around a disc, clipped to ny x nx cells; a size < 1 is empty."""
+    top, left = max(int(y - radius), 0), max(int(x - radius), 0)
+    height = min(int(max(y + radius, -1)) + 1, shape[0]) - top
+    return top, left, height, min(int(max(x + radius, -1)) + 1, shape[1]) - left
+
+
 def fit(shape: tuple[int, int], pixels: tuple[int, int]) -> int:
     """Return the smallest whole factor that reduces (rows, columns) to at most `pixels` (height, width)."""
     return max(1, *(-(-size // limit) for size, limit in zip(shape, pixels, strict=True)))
