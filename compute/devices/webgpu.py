@@ -21,7 +21,7 @@ from compute.devices.devices import Array, Device, Stopwatch
 from compute.devices.webgpu_passes import REQUIRED, WORD, Gpu, Storage, TimestampStopwatch, WallStopwatch, WgpuArray
 from compute.devices.webgpu_probe import copy, time_is_plausible
 
-INTERFACES = ("Vulkan", "Metal", "DX12")  # not OpenGL, whose compute shaders lack what the kernels use
+INTERFACES = ("Vulkan", "Metal", "DX12")  # without OpenGL: its compute shaders lack features of the kernels
 STORED = ("float32", "int32", "uint32", "uint8", "float64", "int64")  # the last two as pairs of words
 SOFTWARE = "FIELDLAB_WEBGPU"  # environment variable; "software" allows an adapter that runs on the CPU
 PIECE = 2**26  # bytes written at once: wgpu copies each piece before the transfer

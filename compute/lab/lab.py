@@ -534,7 +534,7 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
         state = self._snapshot_of(old_device)
         try:
             self._allocate(state)
-        except MemoryError as error:  # a device that does not report its memory, or another program took it meanwhile
+        except MemoryError as error:  # the device reports no free memory, or another program has allocated it
             refused = self.device.name
             self._return_to(old_device, old_display, events)
             self._allocate(state)
