@@ -1,0 +1,1 @@
+"""Equations: a text with partial differential equations becomes one kernel in every language."""
