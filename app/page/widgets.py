@@ -149,8 +149,13 @@ class NumberField:
         return f"{mantissa}e{int(power)}" if exponent else mantissa
 
     def show(self, value: float | None) -> None:
-        """Set the field to `value`, without calling on_value and without an error."""
+        """Set the field to `value`, without calling on_value and without an error.
+
+        A field that has this value already keeps the text that the user is typing.
+        """
         text = self._text(value)
+        if text == self.panel.value and not self.panel.error_state:
+            return
         self._shown = text
         self.panel.param.update(value=text, value_input=text, error_state=False, helper_text=self._hint)
 

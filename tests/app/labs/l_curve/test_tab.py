@@ -243,6 +243,19 @@ def test_a_field_takes_numbers_and_says_what_is_wrong_with_others():
     assert taken == [100, None]
 
 
+def test_a_field_keeps_the_text_that_is_being_typed_while_its_value_is_shown_again():
+    """One field's entry shows the values of all fields of a group: it arrives while the user types into the next."""
+    field = NumberField("n", 200, float)
+    field.panel.param.update(value_input="30")
+    field.show(200)
+    assert field.panel.value_input == "30"
+    field.show(100)  # another value
+    assert (field.panel.value, field.panel.value_input) == ("100", "100")
+    field.panel.value = "many"
+    field.show(100)  # the error is gone
+    assert (field.panel.value, field.panel.value_input, field.panel.error_state) == ("100", "100", False)
+
+
 # -- the parts of a frame
 
 
