@@ -23,7 +23,7 @@ from compute.devices.webgpu_probe import copy, time_is_plausible
 
 INTERFACES = ("Vulkan", "Metal", "DX12")  # without OpenGL: its compute shaders lack features of the kernels
 STORED = ("float32", "int32", "uint32", "uint8", "float64", "int64")  # the last two as pairs of words
-SOFTWARE = "FIELDLAB_WEBGPU"  # environment variable; "software" allows an adapter that runs on the CPU
+SOFTWARE = "FIELDLAB_WEBGPU"  # environment variable; "software" selects adapters that run on the CPU, "off" none
 PIECE = 2**26  # bytes written at once: wgpu copies each piece before the transfer
 ROOM_PIECE = 2**27  # bytes of a buffer that tests for free memory
 PROBE_BYTES = 2**24  # of the copy that checks the timestamps
@@ -56,6 +56,8 @@ class WebGpu(Device):
         """Return why WebGPU cannot compute on this machine; None if it can."""
         if error := _import_error():
             return f"wgpu cannot be imported ({error})"
+        if _is_off():
+            return f"it is switched off ({SOFTWARE}=off)"
         usable = adapters()
         if not usable:
             software = [each.info["device"] for each in _all_adapters()]
@@ -200,12 +202,18 @@ def _all_adapters() -> tuple[Any, ...]:
     return tuple(sorted(same, key=lambda each: each.info["device"] != first["device"]))
 
 
+def _is_off() -> bool:
+    return os.environ.get(SOFTWARE) == "off"
+
+
 def _is_software(info: Any) -> bool:
     return bool(info["adapter_type"] == "CPU")
 
 
 def adapters() -> tuple[Any, ...]:
-    """Return the adapters to compute on: GPUs, or with FIELDLAB_WEBGPU=software those that run on the CPU."""
+    """Return the adapters to compute on: GPUs, or as FIELDLAB_WEBGPU selects those that run on the CPU, or none."""
+    if _is_off():
+        return ()
     software = os.environ.get(SOFTWARE) == "software"
     return tuple(each for each in _all_adapters() if _is_software(each.info) == software)
 
@@ -223,7 +231,7 @@ def _shared(index: int) -> Gpu:
 
 def listed() -> tuple[list[dict[str, Any]], str | None]:
     """Return {name, memory, interface} of every GPU, with the unknown memory as 0, and the driver of the first."""
-    if _import_error() is not None:
+    if _import_error() is not None or _is_off():
         return [], None
     found = [each.info for each in _all_adapters() if not _is_software(each.info)]
     gpus = [{"name": each["device"], "memory": 0, "interface": interface(each)} for each in found]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
+from compute.devices.webgpu import SOFTWARE
 from tests.browser.chromium import ADVICE, find
 from tests.browser.console import ConsoleErrors
 from tests.browser.lab_page import LabPage
@@ -79,6 +80,7 @@ def no_gpu() -> Iterator[None]:
     """Hide GPUs from the servers, so that kernels and the fastest backend are the same on every machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CUDA_VISIBLE_DEVICES", "")
+        patch.setenv(SOFTWARE, "off")
         yield
 
 

@@ -1,4 +1,4 @@
-"""The page on WebGPU's software adapter: each lab moves to it and back, in a number type that it has."""
+"""The page on WebGPU: each lab moves to it and back, in a number type that it has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from compute.devices.backends import backend
 from compute.devices.webgpu import SOFTWARE
 from tests.browser.lab_page import LabPage
 from tests.browser.serving import serve
+from tests.conftest import require
 
 pytestmark = pytest.mark.extended
 
@@ -15,12 +16,11 @@ pytestmark = pytest.mark.extended
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory, lasting):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SOFTWARE, "software")
-        if missing := backend("gpu_wgpu").missing:
-            pytest.skip(missing)
-    with serve(tmp_path_factory.mktemp("webgpu"), environ={SOFTWARE: "software"}) as server:
-        yield LabPage(lasting(), server)
-        lasting.close()
+        patch.delenv(SOFTWARE, raising=False)
+        require(backend("gpu_wgpu"), patch)
+        with serve(tmp_path_factory.mktemp("webgpu")) as server:
+            yield LabPage(lasting(), server)
+            lasting.close()
     lasting.complain([])
 
 

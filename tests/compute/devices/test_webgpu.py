@@ -1,4 +1,4 @@
-"""The WebGPU device on a software adapter: arrays, errors, clocks, exactness, the report."""
+"""The WebGPU device on a GPU, or else on a software adapter: arrays, errors, clocks, exactness, the report."""
 
 from __future__ import annotations
 
@@ -11,30 +11,40 @@ import numpy as np
 import pytest
 
 from compute.devices import webgpu, webgpu_probe, webgpu_report
+from compute.devices.backends import backend
 from compute.devices.devices import DeviceLost
 from compute.devices.webgpu import SOFTWARE, WebGpu
 from compute.devices.webgpu_passes import WebGpuError, WgpuArray
 from compute.devices.wgsl import Program, WgslError, kernel, launch, unroll
 from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion
+from tests.conftest import require
 from tests.sources import ROOT
 
 
 @pytest.fixture
 def device(monkeypatch):
-    """The software adapter."""
-    monkeypatch.setenv(SOFTWARE, "software")
-    if missing := WebGpu.missing():
-        pytest.skip(missing)
+    """The GPU of this machine, or a software adapter if there is none."""
+    require(backend("gpu_wgpu"), monkeypatch)
     return WebGpu(0)
 
 
-def test_a_software_adapter_is_missing_unless_it_is_requested_and_its_times_mean_nothing(device, monkeypatch):
+def test_a_software_adapter_is_missing_unless_it_is_requested_and_its_times_mean_nothing(monkeypatch):
+    monkeypatch.setenv(SOFTWARE, "software")
+    if missing := WebGpu.missing():
+        pytest.skip(missing)
     assert "its times mean nothing" in WebGpu.simulated()
     monkeypatch.delenv(SOFTWARE)
     if all(each.info["adapter_type"] == "CPU" for each in webgpu._all_adapters()):
         assert "only the software adapter" in (WebGpu.missing() or "")
     assert WebGpu.simulated() == ""
+
+
+def test_webgpu_can_be_switched_off(device, monkeypatch):
+    monkeypatch.setenv(SOFTWARE, "off")
+    assert (WebGpu.count(), WebGpu.missing()) == (0, "it is switched off (FIELDLAB_WEBGPU=off)")
+    assert webgpu.listed() == ([], None)
+    assert not backend("gpu_wgpu").ready
 
 
 def test_parts_of_an_array_share_its_buffer(device):
@@ -180,7 +190,7 @@ def test_the_report_has_adapter_exactness_clock_and_rates(device):
     command = [sys.executable, "-m", "compute", "info", "--webgpu", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ, check=True)
     found = json.loads(done.stdout)
-    assert found["adapter"]["adapter_type"] == "CPU"
+    assert found["adapter"]["adapter_type"] == device.gpu.adapter.info["adapter_type"]
     assert set(found["exactness"]) == {"0", "1", "2"}
     assert len(found["rates"]) == 3
     assert all(rate > 0 for rate in found["rates"].values())
@@ -194,7 +204,7 @@ def test_the_report_has_adapter_exactness_clock_and_rates(device):
 def test_an_error_of_webgpu_has_its_text_in_one_line(device, monkeypatch):
     monkeypatch.setattr(device.gpu, "largest", 2**50)
     with pytest.raises(WebGpuError, match=r"^WebGPU refused an operation: [^\n]*wgpuDeviceCreateBuffer[^\n]*$"):
-        device.allocate((2**40,), np.uint8)
+        device.allocate((2**41,), np.uint8)
 
 
 def test_the_probe_s_copy_copies_every_word(device):

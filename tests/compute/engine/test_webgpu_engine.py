@@ -1,4 +1,4 @@
-"""The engine on WebGPU's software adapter: frames, moves to and from the host, a hanging shader, a lost device."""
+"""The engine on WebGPU: frames, moves to and from the host, a hanging shader, a lost device."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from compute.devices.backends import backend, best_of_host
-from compute.devices.webgpu import SOFTWARE
 from compute.engine import EngineRestarted, Supervisor
 from compute.labs.diffusion import Diffusion
 from tests.compute.engine.faulty import Client, running
+from tests.conftest import require
 
 GOOD = {"ny": 60, "nx": 81, "backend": "gpu_wgpu", "r": 0.2}
 HASTY = 5.0  # s without a sign of life after which an engine counts as hung
@@ -20,9 +20,7 @@ HASTY = 5.0  # s without a sign of life after which an engine counts as hung
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Supervisor]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SOFTWARE, "software")
-        if missing := backend("gpu_wgpu").missing:
-            pytest.skip(missing)
+        require(backend("gpu_wgpu"), patch)
         yield from running("webgpu:0", deadline=HASTY)
 
 
@@ -59,6 +57,8 @@ def test_a_view_that_needs_float64_continues_on_the_host_of_the_same_engine(engi
     [pytest.param("hang_shader", "no sign of life", marks=pytest.mark.extended), ("lose_gpu", "was lost")],
 )
 def test_a_fault_of_the_gpu_costs_one_restart_and_all_labs_go_on(engine, fault, reason):
+    if fault == "hang_shader" and backend("gpu_wgpu").ready:
+        pytest.skip("a shader that never ends may stop the screen of this machine")
     bystander = Client(engine, "diffusion", eager=True, **GOOD)
     bystander.handle.run()
     bystander.wait_frame(lambda frame: frame.facts["step"] >= 3)

@@ -12,9 +12,9 @@ from app.labs.mandelbrot.controls import MandelbrotControls
 from app.labs.mandelbrot.parts import facts
 from app.labs.mandelbrot.view import MandelbrotView
 from compute.devices.backends import backend, best_of_host
-from compute.devices.webgpu import SOFTWARE
 from compute.labs.mandelbrot import Mandelbrot
 from compute.labs.mandelbrot.views import LESSON_SHAPE
+from tests.conftest import require
 from tests.direct import DirectSession
 
 A, B, C = (({"center": (re, "0"), "zoom": "4e0"}) for re in ("-0.75", "-1.25", "0.25"))
@@ -293,10 +293,7 @@ def test_the_whole_set_has_the_size_of_the_screen_after_the_lessons_scene():
 
 
 def test_precisions_that_the_backend_lacks_are_disabled(monkeypatch):
-    if backend("gpu_wgpu").missing:
-        monkeypatch.setenv(SOFTWARE, "software")
-    if backend("gpu_wgpu").missing:
-        pytest.skip(backend("gpu_wgpu").missing)
+    require(backend("gpu_wgpu"), monkeypatch)
     tab = Sided(precision="float64")
     precision, kernel = tab.controls.iteration.precision, tab.controls.compute.kernel
     assert precision.disabled_options == []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from compute.devices.backends import backend, best_of_host
-from compute.devices.webgpu import SOFTWARE, WebGpu
+from compute.devices.webgpu import WebGpu
 from compute.labs.mandelbrot import Mandelbrot, cpu_numpy
 from compute.labs.mandelbrot.benchmark import BENCHMARK
 from compute.labs.mandelbrot.comparison import RULES
@@ -16,6 +16,7 @@ from compute.labs.mandelbrot.scenes import SCENES
 from compute.labs.mandelbrot.state import LINE, SLOTS, LaunchPart
 from compute.measure.race import Race, RaceError, Racer
 from compute.measure.verdict import Variant
+from tests.conftest import require
 
 WGPU = backend("gpu_wgpu")
 VIEWS = {
@@ -31,11 +32,8 @@ SMALL = {"ny": 24, "nx": 32, "max_iterations": 400}
 
 @pytest.fixture(autouse=True)
 def software(monkeypatch):
-    """Allow a software adapter."""
-    if WGPU.missing:
-        monkeypatch.setenv(SOFTWARE, "software")
-    if WGPU.missing:
-        pytest.skip(WGPU.missing)
+    """Allow a software adapter if there is no GPU."""
+    require(WGPU, monkeypatch)
 
 
 @pytest.fixture
