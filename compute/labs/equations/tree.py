@@ -149,7 +149,7 @@ def rebuilt(node: Node, operands: Sequence[Node]) -> Node:
     return node
 
 
-LEVELS = {"<": 1, ">": 1, "<=": 1, ">=": 1, "+": 2, "-": 2, "*": 3, "/": 3, "^": 5}  # a sign binds at level 4
+LEVELS = {"<": 1, ">": 1, "<=": 1, ">=": 1, "+": 2, "-": 2, "*": 3, "/": 3, "^": 5}
 
 
 def words(node: Node, level: int = 0) -> str:
@@ -164,7 +164,7 @@ def words(node: Node, level: int = 0) -> str:
         case Call(name, arguments):
             return f"{name}({', '.join(words(each) for each in arguments)})"
         case Negative(operand):
-            own, text = 4, f"-{words(operand, 4)}"
+            own, text = 3, f"-{words(operand, 4)}"
         case Power(base, exponent):
             own, text = 5, f"{words(base, 6)}^{exponent}"
         case Binary(op, left, right) | Compare(op, left, right):
@@ -220,9 +220,10 @@ class System:
 
     fields: names in order of their equations. rates: the right side for each field. named: further names for
     expressions, in an order in which each uses earlier ones only; those with derivatives or in derivatives become
-    auxiliary arrays. initial: a missing field begins with 0. wall: 1 where cells keep their first value. show: the
-    expression of the second picture. dx: the width of a cell. dt: None for a step from the stability bound. lines: the
-    line of each equation and name, for errors.
+    auxiliary arrays. initial: a missing field begins with 0. wall: positive where cells keep their first value; the
+    array `wall` is 1 there, otherwise 0. closed: whether the faces of these cells have no flux. show: the expression of
+    the second picture. dx: the width of a cell. dt: None for a step from the stability bound. lines: the line of each
+    equation and name, for errors.
     """
 
     text: str
@@ -233,6 +234,7 @@ class System:
     initial: dict[str, Node] = field(default_factory=dict)
     edges: dict[str, Edge] = field(default_factory=dict)
     wall: Node | None = None
+    closed: bool = False
     show: Node | None = None
     scheme: SchemeName = "euler"
     dx: float = 1.0
