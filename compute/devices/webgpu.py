@@ -22,7 +22,7 @@ from compute.devices.webgpu_passes import REQUIRED, WORD, Gpu, Storage, Timestam
 from compute.devices.webgpu_probe import copy, time_is_plausible
 
 INTERFACES = ("Vulkan", "Metal", "DX12")  # without OpenGL: its compute shaders lack features of the kernels
-STORED = ("float32", "int32", "uint32", "uint8", "float64", "int64")  # the last two as pairs of words
+STORED = ("float32", "int32", "uint32", "uint16", "uint8", "float64", "int64")  # the last two as pairs of words
 SOFTWARE = "FIELDLAB_WEBGPU"  # environment variable; "software" selects adapters that run on the CPU, "off" none
 PIECE = 2**26  # bytes written at once: wgpu copies each piece before the transfer
 ROOM_PIECE = 2**27  # bytes of a buffer that tests for free memory

@@ -31,6 +31,7 @@ LIMITS = (
 IMMEDIATE_BYTES = 64
 LARGEST = 2**40  # bytes; some drivers report 2^64 - 1, which no signed number holds
 WORD = 4  # bytes
+VECTOR = 16  # bytes of a vec4<f32>
 LOST = "device is lost"  # in the text of every error after the loss
 PASSES = 64  # timed passes between two submissions
 
@@ -53,7 +54,7 @@ class Storage:
 
 @dataclass(frozen=True, eq=False)
 class WgpuArray:
-    """A C-contiguous array in a buffer, from its element `offset` on. The buffer consists of whole words."""
+    """A C-contiguous array in a buffer, from its element `offset` on. The buffer consists of whole vectors."""
 
     storage: Storage
     shape: tuple[int, ...]
@@ -161,10 +162,10 @@ class Gpu:
             return self.device.create_buffer(size=nbytes, usage=usage)
 
     def storage(self, nbytes: int) -> Storage:
-        """Return storage of at least `nbytes` bytes for an array."""
-        words = max(1, -(-nbytes // WORD))
+        """Return storage of at least `nbytes` bytes for an array, which kernels may read in vectors."""
+        vectors = max(1, -(-nbytes // VECTOR))
         usage = self.usage.STORAGE | self.usage.COPY_SRC | self.usage.COPY_DST
-        return Storage(self, self.buffer(WORD * words, usage))
+        return Storage(self, self.buffer(VECTOR * vectors, usage))
 
     def padding(self, binding: int) -> Storage:
         """Return the storage for a binding that a kernel does not use."""

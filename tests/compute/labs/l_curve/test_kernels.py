@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from compute.devices.backends import BACKENDS
+from compute.devices.backends import BACKENDS, backend
 from compute.devices.devices import Host
 from compute.labs.l_curve import baseline, cpu_numpy
 from compute.labs.l_curve.bidiagonal import Rows, compressed
@@ -29,6 +29,7 @@ from tests.compute.labs.l_curve.relations import (
     require_zeros_when_exhausted,
     vector,
 )
+from tests.conftest import require
 
 SHAPES = [
     (1, 1, 1), (5, 1, 0.5), (1, 700, 0.9), (40, 33, 0.02), (64, 64, 1), (31, 997, 0.31), (7000, 13, 0.3),
@@ -89,6 +90,13 @@ def test_products_of_many_rows_at_the_limit_of_two_byte_columns(gpu, rows, n, dt
 )
 def test_steps_satisfy_their_relations(way, m, n, k, density, dtype):
     require_relations(*way, random_matrix(m, n, density, dtype, m + n), vector(m), k)
+
+
+def test_steps_with_long_vectors_satisfy_their_relations(monkeypatch):
+    """WebGPU first adds up the partial sums of squares of vectors that have too many for every workgroup to read."""
+    chosen = require(backend("gpu_wgpu"), monkeypatch, PACKAGE)
+    A = random_matrix(5, 600_000, 0.05, "float32")
+    require_relations(chosen.open_device(), chosen.kernels(PACKAGE), A, vector(5), 4)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
