@@ -70,6 +70,7 @@ def _source(path: Path) -> Source:
 
 
 def read(*packages: str) -> list[Source]:
-    """Return every Python file below these folders of the project, sorted by path."""
-    paths = sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+    """Return every Python file below these folders of the project, sorted by path; none that was generated."""
+    found = sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+    paths = [path for path in found if "__pycache__" not in path.parts]
     return [_source(path) for path in paths]

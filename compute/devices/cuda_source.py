@@ -8,9 +8,9 @@ includes a file from the folder of the .cu.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from compute.devices.builds import building
 
 Defines = Mapping[str, int | str | float]
 STANDARD = "--std=c++17"
+EXACT = "--fmad=false"  # no fused multiply-add: the roundings of NumPy
+MOST_TEXTS = 64  # modules of generated texts in a process
 
 
 class CudaSourceError(RuntimeError):
@@ -72,14 +74,36 @@ def compile_cuda(path: Path, *, defines: Defines) -> Any:
 
 @cache
 def _module(path: Path, defines: tuple[tuple[str, int | str | float], ...], device: int) -> Any:
+    with building(f"{path.parent.name}.{path.name}"):
+        return _compiled(source_text(path), _options(dict(defines)), device, f"{path.name} with {dict(defines)}")
+
+
+def compile_cuda_text(text: str, *, name: str) -> Any:
+    """Return a cupy.RawModule of a generated text, whose products are not fused with sums, for the current GPU.
+
+    Compiled once per process for each text and GPU, of which the last used MOST_TEXTS are kept. name: of the kernel, in
+    messages and for `building`. Raises CudaSourceError with the log.
+    """
     import cupy
 
-    with cupy.cuda.Device(device), building(f"{path.parent.name}.{path.name}"):
-        module = cupy.RawModule(code=source_text(path), options=_options(dict(defines)))
+    return _text_module(text, name, cupy.cuda.Device().id)
+
+
+@lru_cache(maxsize=MOST_TEXTS)
+def _text_module(text: str, name: str, device: int) -> Any:
+    with building(name):
+        return _compiled(text, (STANDARD, EXACT), device, name)
+
+
+def _compiled(text: str, options: tuple[str, ...], device: int, name: str) -> Any:
+    import cupy
+
+    with cupy.cuda.Device(device):
+        module = cupy.RawModule(code=text, options=options)
         try:
             module.compile()
         except cupy.cuda.compiler.CompileException as error:
-            raise CudaSourceError(f"{path.name} with {dict(defines)}:\n{error}") from error
+            raise CudaSourceError(f"{name}:\n{error}") from error
     return module
 
 
@@ -152,25 +176,34 @@ def check_cuda(path: Path, *, defines: Defines, architecture: str, line_numbers:
     line_numbers: annotate the machine code with source lines; the code itself does not change. Requires the packages
     cuda-bindings and nvidia-cuda-nvrtc. Raises CudaSourceError with the log.
     """
+    options = [*_options(defines), *(["-lineinfo"] if line_numbers else [])]
+    return _checked_text(source_text(path), path.name, options, architecture, f"{path.name} with {dict(defines)}")
+
+
+def check_cuda_text(text: str, *, name: str, architecture: str) -> Binary:
+    """Compile a generated text as compile_cuda_text does, for `architecture`, with NVRTC alone; see check_cuda."""
+    return _checked_text(text, name, [STANDARD, EXACT], architecture, name)
+
+
+def _checked_text(text: str, file: str, options: Sequence[str], architecture: str, described: str) -> Binary:
     from cuda.bindings import nvrtc
 
-    program = _checked(nvrtc.nvrtcCreateProgram(source_text(path).encode(), path.name.encode(), 0, [], []))
+    program = _checked(nvrtc.nvrtcCreateProgram(text.encode(), file.encode(), 0, [], []))
     try:
-        options = [*_options(defines), f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
-        options += ["-lineinfo"] if line_numbers else []
+        options = [*options, f"--gpu-architecture={architecture}", "--ptxas-options=-v"]
         (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
         log = bytearray(_checked(nvrtc.nvrtcGetProgramLogSize(program)))
         _checked(nvrtc.nvrtcGetProgramLog(program, log))
-        text = log.decode(errors="replace").rstrip("\0\n")
+        found = log.decode(errors="replace").rstrip("\0\n")
         if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise CudaSourceError(f"{path.name} with {dict(defines)} for {architecture}:\n{text}")
+            raise CudaSourceError(f"{described} for {architecture}:\n{found}")
         cubin = bytearray(_checked(nvrtc.nvrtcGetCUBINSize(program)))
         _checked(nvrtc.nvrtcGetCUBIN(program, cubin))
         ptx = bytearray(_checked(nvrtc.nvrtcGetPTXSize(program)))
         _checked(nvrtc.nvrtcGetPTX(program, ptx))
     finally:
         _checked(nvrtc.nvrtcDestroyProgram(program))
-    return Binary(bytes(cubin), resources_in(text), text, ptx.decode(errors="replace").rstrip("\0"))
+    return Binary(bytes(cubin), resources_in(found), found, ptx.decode(errors="replace").rstrip("\0"))
 
 
 def source_text(path: Path) -> str:

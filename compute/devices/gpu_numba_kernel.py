@@ -16,11 +16,15 @@ def kernel(function: Callable[..., None]) -> Any:
 
     Its file declares `cuda: Any = None`; this function binds that name to numba.cuda, and the simulator uses it too.
     """
-    cuda = _bound(function)
+    return generated(_bound(function).jit(function), f"{function.__module__}.{function.__qualname__}")
+
+
+def generated(dispatcher: Any, name: str) -> Any:
+    """Return a kernel that its own text has decorated. name: of the kernel, for `building`."""
     if not import_module("numba").config.ENABLE_CUDASIM:
         # A lab may be one cell wide: Numba would warn at every launch of a small grid.
         import_module("numba.cuda.dispatcher").config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
-    return _announced(cuda.jit(function), f"{function.__module__}.{function.__qualname__}")
+    return _announced(dispatcher, name)
 
 
 def _announced(dispatcher: Any, name: str = "") -> Any:

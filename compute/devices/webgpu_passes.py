@@ -26,9 +26,9 @@ REQUIRED = ("immediates",)  # features: numbers that are passed with a launch
 OPTIONAL = ("timestamp-query",)
 LIMITS = (
     "max-buffer-size", "max-storage-buffer-binding-size", "max-compute-workgroup-storage-size",
-    "max-compute-invocations-per-workgroup", "max-compute-workgroup-size-x",
+    "max-compute-invocations-per-workgroup", "max-compute-workgroup-size-x", "max-storage-buffers-per-shader-stage",
 )  # fmt: skip
-IMMEDIATE_BYTES = 64
+IMMEDIATE_BYTES = 128  # that Vulkan guarantees
 LARGEST = 2**40  # bytes; some drivers report 2^64 - 1, which no signed number holds
 WORD = 4  # bytes
 VECTOR = 16  # bytes of a vec4<f32>
@@ -119,8 +119,9 @@ class Gpu:
         self.usage = wgpu.BufferUsage
         features = [*REQUIRED, *(name for name in OPTIONAL if name in adapter.features)]
         limits = {name: min(adapter.limits[name], LARGEST) for name in LIMITS}
+        immediates = min(adapter.limits["max-immediate-size"], IMMEDIATE_BYTES)
         self.device = adapter.request_device_sync(
-            required_features=features, required_limits=limits | {"max-immediate-size": IMMEDIATE_BYTES}
+            required_features=features, required_limits=limits | {"max-immediate-size": immediates}
         )
         self.largest = min(limits["max-buffer-size"], limits["max-storage-buffer-binding-size"])
         self.kernels: dict[Any, Any] = {}

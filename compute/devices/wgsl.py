@@ -21,6 +21,7 @@ from compute.devices.webgpu_passes import Gpu, Storage, WgpuArray
 MOST_GROUPS = 65535  # of one dimension
 BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")
 NUMBERS = re.compile(r"struct Numbers \{([^}]*)\}")
+MOST_GENERATED = 64  # kernels of programs without a file that a GPU keeps
 INLINE = Path("inline.wgsl")  # the name of a text in error messages
 INCLUDE = re.compile(r'^#include "(\w+\.wgsl)"$', re.MULTILINE)  # a file in the folder of this module
 LOOP = re.compile(r"/\*unroll\*/\s*for \(var (\w+) = 0; \1 < (\d+); \1\+\+\) \{")
@@ -55,9 +56,9 @@ class Program:
         return unroll(text)
 
 
-def program(code: str) -> Program:
-    """Return the program of a text in a file of Python, whose roundings the compiler may choose."""
-    return Program(INLINE, exact=0, code=code)
+def program(code: str, exact: int = 0) -> Program:
+    """Return the program of a text without a file; by default the compiler may choose the roundings."""
+    return Program(INLINE, exact=exact, code=code)
 
 
 def included_files(path: Path) -> list[Path]:
@@ -116,6 +117,12 @@ class Kernel:
             except wgpu.GPUError as error:
                 raise WgslError(f"{program.path.name} with {dict(program.defines)}, {name}:\n{error}") from error
 
+    def release(self) -> None:
+        """Drop the bind groups of this kernel, which are stored under the identity of its layout."""
+        groups = self._gpu.groups
+        for key in [key for key in groups if key[0] == id(self._layout)]:
+            del groups[key]
+
     def __call__(self, grid: Sequence[int], arrays: Sequence[Storage], *numbers: np.generic) -> None:
         """Launch `grid` workgroups on the arrays, in the order of the bindings, with 32-bit numbers."""
         if len(numbers) != max(self._count - 1, 0):
@@ -130,6 +137,9 @@ def kernel(gpu: Gpu, program: Program, name: str) -> Kernel:
     key = program, name
     if key not in gpu.kernels:
         gpu.kernels[key] = Kernel(gpu, program, name)
+        generated = [other for other in gpu.kernels if other[0].code]  # the oldest first
+        for other in generated[:-MOST_GENERATED]:
+            gpu.kernels.pop(other).release()
     found: Kernel = gpu.kernels[key]
     return found
 

@@ -1,0 +1,64 @@
+"""The forms of a plan: NumPy, Numba, Numba-CUDA, CUDA C, WGSL. Each is text for students to read, and is what runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from compute.labs.equations.forms import cuda_form, numba_cuda_form, numba_form, numpy_form, wgsl_form
+from compute.labs.equations.forms.sweep import Sweep, sweeps_of
+from compute.labs.equations.tree import Plan, System
+
+T = TypeVar("T")
+MOST_TITLE = 60  # characters
+FORMS = ("numpy", "numba", "numba-cuda", "cuda", "wgsl")
+_MODULES = {
+    "numpy": numpy_form.module, "numba": numba_form.module, "numba-cuda": numba_cuda_form.module,
+    "cuda": cuda_form.module,
+}  # fmt: skip
+
+
+@dataclass(eq=False)
+class Program:
+    """A system with its plan, printed and compiled at most once for each form and number type.
+
+    title: of the printed texts; only its letters, digits and simple signs are printed.
+    """
+
+    system: System
+    plan: Plan
+    title: str = "Equations"
+    _kept: dict[Hashable, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.title = re.sub(r"[^A-Za-z0-9 ,.()+-]", "", self.title)[:MOST_TITLE]
+
+    @property
+    def sweeps(self) -> list[Sweep]:
+        """The passes with the names of their functions."""
+        return self.kept("sweeps", lambda: sweeps_of(self.system, self.plan))
+
+    def sources(self, form: str, dtype: str = "float32") -> list[str]:
+        """Return the texts of a form: one for all passes, in WGSL one for each.
+
+        form: one of FORMS. dtype: float32 or float64, WGSL has float32 only. ValueError for others.
+        """
+        if form not in FORMS:
+            raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}")
+        known = ("float32",) if form == "wgsl" else ("float32", "float64")
+        if dtype not in known:
+            raise ValueError(f"dtype must be {' or '.join(known)} for {form}, not {dtype!r}")
+        return self.kept((form, dtype), lambda: self._printed(form, dtype))
+
+    def _printed(self, form: str, dtype: str) -> list[str]:
+        if form == "wgsl":
+            return [wgsl_form.module([each], self.title) for each in self.sweeps]
+        return [_MODULES[form](self.sweeps, self.title, dtype)]
+
+    def kept(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` returned for this key at its first call."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]

@@ -1,0 +1,229 @@
+"""A plan in CUDA C: a thread computes the cells of 16 bytes side by side in one or two rows.
+
+It starts the loads of all its rows at once, so that enough bytes are on their way; the cells left and right of its own
+come from the first-level cache. At an edge, and where rows are not aligned to 16 bytes, cells are read one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from compute.labs.equations.forms.printing import Language, by_array, filled
+from compute.labs.equations.forms.sweep import Sweep, c_head
+from compute.labs.equations.tree import Tap
+
+THREADS = 32, 8  # of a block in x and y
+VECTOR_BYTES = 16
+REAL = {"float32": "float", "float64": "double"}
+AT = {
+    "periodic": """
+// A cell, or beyond an edge the one at the opposite side.
+__device__ __forceinline__ {real} at_periodic(const {real}* a, int row, int column, int ny, int nx)
+{{
+    row = row < 0 ? row + ny : row < ny ? row : row % ny;
+    column = column < 0 ? column + nx : column < nx ? column : column % nx;
+    return a[(size_t)row * nx + column];
+}}
+""",
+    "zero-flux": """
+// A cell, or beyond an edge the nearest one.
+__device__ __forceinline__ {real} at_zero_flux(const {real}* a, int row, int column, int ny, int nx)
+{{
+    return a[(size_t)min(max(row, 0), ny - 1) * nx + min(max(column, 0), nx - 1)];
+}}
+""",
+    "fixed": """
+// A cell; beyond an edge, so that `value` lies on the face between this cell and the nearest one.
+__device__ __forceinline__ {real} at_fixed(const {real}* a, int row, int column, int ny, int nx, {real} value)
+{{
+    const {real} nearest = a[(size_t)min(max(row, 0), ny - 1) * nx + min(max(column, 0), nx - 1)];
+    const bool inside = row >= 0 && row < ny && column >= 0 && column < nx;
+    return inside ? nearest : {two} * value - nearest;
+}}
+""",
+}  # by kind of the edges
+READ = """
+// The cells column - 1 ... column + THREAD_COLUMNS of a row. inside: all lie in the grid, from an aligned address.
+__device__ __forceinline__ void read_{name}(const {real}* a, int row, int column, int ny, int nx,
+                                            {value}bool inside, {real} (&cells)[THREAD_COLUMNS + 2])
+{{
+    if (inside) {{
+        const {real}* first = a + (size_t)row * nx + column;
+        const Vector vector = *(const Vector*)first;
+        #pragma unroll
+        for (int k = 0; k < THREAD_COLUMNS; k++) cells[k + 1] = vector.cells[k];
+        cells[0] = first[-1];
+        cells[THREAD_COLUMNS + 1] = first[THREAD_COLUMNS];
+    }} else {{
+        #pragma unroll
+        for (int k = 0; k < THREAD_COLUMNS + 2; k++) cells[k] = at_{name}(a, row, column + k - 1, ny, nx{given});
+    }}
+}}
+"""
+READ_OWN = """
+// The cells column ... column + THREAD_COLUMNS - 1 of a row. aligned: all of them lie in the grid.
+__device__ __forceinline__ void read_own(const {real}* a, int row, int column, int ny, int nx, bool aligned,
+                                         {real} (&cells)[THREAD_COLUMNS])
+{{
+    const {real}* first = a + (size_t)min(row, ny - 1) * nx;
+    if (aligned) {{
+        const Vector vector = *(const Vector*)(first + column);
+        #pragma unroll
+        for (int k = 0; k < THREAD_COLUMNS; k++) cells[k] = vector.cells[k];
+    }} else {{
+        #pragma unroll
+        for (int k = 0; k < THREAD_COLUMNS; k++) cells[k] = first[min(column + k, nx - 1)];
+    }}
+}}
+"""
+WRITE = """
+__device__ __forceinline__ void write_cells({real}* a, int row, int column, int nx, bool aligned,
+                                            const {real} (&cells)[THREAD_COLUMNS])
+{{
+    {real}* first = a + (size_t)row * nx + column;
+    if (aligned) {{
+        Vector vector;
+        #pragma unroll
+        for (int k = 0; k < THREAD_COLUMNS; k++) vector.cells[k] = cells[k];
+        *(Vector*)first = vector;
+    }} else {{
+        #pragma unroll
+        for (int k = 0; k < THREAD_COLUMNS; k++)
+            if (column + k < nx) first[k] = cells[k];
+    }}
+}}
+"""
+HEAD = """
+#define THREAD_COLUMNS {columns}  // cells of a thread side by side: 16 bytes, which it reads and writes at once
+#define THREAD_ROWS {rows}     // and its rows
+
+struct __align__(16) Vector {{
+    {real} cells[THREAD_COLUMNS];
+}};
+"""
+
+
+def language(dtype: str) -> Language:
+    """Return the functions of CUDA C for a number type."""
+    end = "f" if dtype == "float32" else ""
+
+    def number(value: float) -> str:
+        """Return a constant of the kernel's type."""
+        return f"{value!r}{end}"
+
+    functions = {name: f"{name}{end}" for name in ("sin", "cos", "exp", "log", "sqrt", "tanh")}
+    return Language(
+        number=number, typed=number,
+        functions=functions | {"abs": f"fabs{end}", "min": f"fmin{end}", "max": f"fmax{end}"},
+        power=f"pow{end}({{0}}, {{1}})", step=f"{{0}} > {number(0.0)} ? {number(1.0)} : {number(0.0)}",
+        where="{0} ? {1} : {2}", assignment=f"const {REAL[dtype]} {{name}} = {{value}};", comment="//", brackets=False,
+    )  # fmt: skip
+
+
+def rows_of(sweeps: list[Sweep]) -> int:
+    """Return the rows of a thread: two while their cells fit into registers."""
+    return 2 if all(len(each.wide) <= 2 for each in sweeps) else 1
+
+
+def columns_of(dtype: str) -> int:
+    """Return the columns of a thread."""
+    return VECTOR_BYTES // {"float32": 4, "float64": 8}[dtype]
+
+
+def module(sweeps: list[Sweep], title: str, dtype: str) -> str:
+    """Return the text of the file."""
+    real = REAL[dtype]
+    text = c_head(title, "CUDA C", sweeps)
+    text += HEAD.format(columns=columns_of(dtype), rows=rows_of(sweeps), real=real)
+    kinds = {kind for each in sweeps for kind in each.kinds()}
+    for kind, cell_at in AT.items():
+        if kind in kinds:
+            value, given = (f"{real} value, ", ", value") if kind == "fixed" else ("", "")
+            text += cell_at.format(real=real, two=language(dtype).number(2.0))
+            text += READ.format(real=real, name=kind.replace("-", "_"), value=value, given=given)
+    if any(len(each.wide) < len(each.cell.sources) for each in sweeps):
+        text += READ_OWN.format(real=real)
+    return text + WRITE.format(real=real) + "".join(_sweep(each, dtype) for each in sweeps)
+
+
+def _sweep(sweep: Sweep, dtype: str) -> str:
+    real, cell = REAL[dtype], sweep.cell
+    several = len(cell.targets) > 1
+    name = f"Cell{sweep.suffix}" if several else real
+    head = f"__device__ __forceinline__ {name} {sweep.cell_name}("
+    text = f"\nstruct {name} {{\n    {real} {', '.join(cell.targets)};\n}};\n" if several else ""
+    arguments = by_array(cell, [f"{real} {argument}" for argument in cell.arguments], " " * len(head))
+    text += f"\n{head}{arguments})\n{{\n{language(dtype).body(cell.statements)}\n"
+    text += f"    return {f'{{{sweep.results}}}' if several else sweep.results};\n}}\n"
+    return text + _kernel(sweep, dtype, name)
+
+
+def _kernel(sweep: Sweep, dtype: str, result: str) -> str:
+    real, number = REAL[dtype], language(dtype).number
+    head = f"{sweep.step_name}("
+    given = [f"const {real}* __restrict__ {array}," for array in sweep.read]
+    given += [f"{real}* __restrict__ {array}," for array in sweep.written]
+    given += ["int ny,", "int nx,", *(f"{real} {name}," for name in sweep.cell.numbers)]
+    text = f'\nextern "C" __global__ void __launch_bounds__({THREADS[0] * THREADS[1]})\n'
+    text += filled(given, head, " " * len(head)).removesuffix(",") + ")\n{\n"
+    text += """    const int column = (blockIdx.x * blockDim.x + threadIdx.x) * THREAD_COLUMNS;
+    const int row = (blockIdx.y * blockDim.y + threadIdx.y) * THREAD_ROWS;
+    if (column >= nx || row >= ny) return;
+    const bool is_aligned = nx % THREAD_COLUMNS == 0;
+"""
+    if sweep.wide:
+        text += """    const bool is_inside = is_aligned && column > 0 && column + THREAD_COLUMNS < nx && row > 0
+        && row + THREAD_ROWS < ny;
+"""
+    text += _reads(sweep, real, number)
+    text += "    #pragma unroll\n    for (int i_row = 0; i_row < THREAD_ROWS; i_row++) {\n"
+    text += "        if (row + i_row >= ny) return;\n"
+    text += "".join(f"        {real} {target}_new[THREAD_COLUMNS];\n" for target in sweep.cell.targets)
+    if "y" in sweep.coordinates:
+        text += f"        const {real} y = (row + i_row + {number(0.5)}) * {number(sweep.dx)};\n"
+    text += "        #pragma unroll\n"
+    text += "        for (int i_col = 0; i_col < THREAD_COLUMNS; i_col++) {\n"
+    if "x" in sweep.coordinates:
+        text += f"            const {real} x = (column + i_col + {number(0.5)}) * {number(sweep.dx)};\n"
+    values = [*(_value(sweep, tap) for tap in sweep.cell.taps), *sweep.cell.names]
+    call = f"{sweep.cell_name}(\n                {by_array(sweep.cell, values, ' ' * 16)});\n"
+    if len(sweep.cell.targets) > 1:
+        text += f"            const {result} new_cell = {call}"
+        text += "".join(f"            {target}_new[i_col] = new_cell.{target};\n" for target in sweep.cell.targets)
+    else:
+        text += f"            {sweep.cell.targets[0]}_new[i_col] = {call}"
+    text += "        }\n"
+    for target, out in zip(sweep.cell.targets, sweep.written, strict=True):
+        text += f"        write_cells({out}, row + i_row, column, nx, is_aligned, {target}_new);\n"
+    return text + "    }\n}\n"
+
+
+def _reads(sweep: Sweep, real: str, number: Callable[[float], str]) -> str:
+    """Return the lines that read the cells of a thread."""
+    text = ""
+    own = [array for array in sweep.cell.sources if array not in sweep.wide]
+    text += "".join(f"    {real} {array}_cells[THREAD_ROWS + 2][THREAD_COLUMNS + 2];\n" for array in sweep.wide)
+    text += "".join(f"    {real} {array}_cells[THREAD_ROWS][THREAD_COLUMNS];\n" for array in own)
+    if sweep.wide:
+        text += "    #pragma unroll\n    for (int i_row = 0; i_row < THREAD_ROWS + 2; i_row++) {\n"
+        for array in sweep.wide:
+            edge = sweep.edge(array)
+            value = f"{number(edge.value)}, " if edge.kind == "fixed" else ""
+            name = f"read_{edge.kind.replace('-', '_')}"
+            given = f"{array}_in, row + i_row - 1, column, ny, nx, {value}is_inside, {array}_cells[i_row]"
+            text += f"        {name}({given});\n"
+        text += "    }\n"
+    if own:
+        text += "    #pragma unroll\n    for (int i_row = 0; i_row < THREAD_ROWS; i_row++) {\n"
+        for array in own:
+            given = f"{array}_in, row + i_row, column, ny, nx, is_aligned, {array}_cells[i_row]"
+            text += f"        read_own({given});\n"
+        text += "    }\n"
+    return text
+
+
+def _value(sweep: Sweep, tap: Tap) -> str:
+    shift = {-1: "", 0: " + 1", 1: " + 2"}
+    if tap.array in sweep.wide:
+        return f"{tap.array}_cells[i_row{shift[tap.dy]}][i_col{shift[tap.dx]}]"
+    return f"{tap.array}_cells[i_row][i_col]"

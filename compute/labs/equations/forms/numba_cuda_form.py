@@ -1,0 +1,80 @@
+"""A plan in Numba-CUDA: one thread per cell."""
+
+from __future__ import annotations
+
+from compute.labs.equations.forms import numba_form
+from compute.labs.equations.forms.numba_form import call, coordinate, real
+from compute.labs.equations.forms.printing import Language, tidy
+from compute.labs.equations.forms.sweep import Sweep, python_head
+from compute.labs.equations.tree import Tap
+
+THREADS = 32, 8  # of a block in x and y
+NEIGHBOURS = {
+    "periodic": """
+        {0}left = column - 1 if column > 0 else nx - 1
+        {0}right = column + 1 if column < nx - 1 else 0
+        {0}below = row - 1 if row > 0 else ny - 1
+        {0}above = row + 1 if row < ny - 1 else 0
+""",
+    "nearest": """
+        {0}left, {0}right = max(column - 1, 0), min(column + 1, nx - 1)
+        {0}below, {0}above = max(row - 1, 0), min(row + 1, ny - 1)
+""",
+}  # rows and columns of neighbours. {0}: "next_", or "wrapped_" if a pass needs both
+COLUMNS, ROWS = {-1: "left", 1: "right"}, {-1: "below", 1: "above"}
+FIXED = '''
+
+@cuda.jit(device=True)
+def ghost_fixed(nearest, outside, value):
+    """Return a cell; beyond an edge, so that `value` lies on the face between this cell and the nearest one."""
+    return REAL(2) * value - nearest if outside else nearest
+'''
+
+
+def language() -> Language:
+    """Return the functions of the module math, which Numba compiles."""
+    base = numba_form.language()
+    functions = {**base.functions, "min": "min", "max": "max"}
+    return Language(real, real, functions, base.power, base.step, base.where)
+
+
+def module(sweeps: list[Sweep], title: str, dtype: str) -> str:
+    """Return the text of the module."""
+    text = python_head(title, "Numba-CUDA", sweeps)
+    text += f"\nimport math\n\nimport numpy as np\nfrom numba import cuda\n\nREAL = np.{dtype}\n"
+    if any("fixed" in each.kinds() for each in sweeps):
+        text += FIXED
+    return tidy(text + "".join(_sweep(each) for each in sweeps))
+
+
+def _sweep(sweep: Sweep) -> str:
+    kinds = {"periodic" if kind == "periodic" else "nearest" for kind in sweep.kinds()}
+    prefix = {kind: "wrapped_" if kind == "periodic" and len(kinds) > 1 else "next_" for kind in kinds}
+    places = "".join(NEIGHBOURS[kind].lstrip("\n").format(prefix[kind]) for kind in NEIGHBOURS if kind in kinds)
+    lines = "".join(f"        {coordinate(name, sweep.dx)}\n" for name in sweep.coordinates)
+
+    def value(tap: Tap) -> str:
+        """Return the text of a cell."""
+        if (tap.dx, tap.dy) == (0, 0):
+            return f"{tap.array}_in[row, column]"
+        edge = sweep.edge(tap.array)
+        begin = prefix["periodic" if edge.kind == "periodic" else "nearest"]
+        row = begin + ROWS[tap.dy] if tap.dy else "row"
+        column = begin + COLUMNS[tap.dx] if tap.dx else "column"
+        nearest = f"{tap.array}_in[{row}, {column}]"
+        if edge.kind != "fixed":
+            return nearest
+        sides = {(-1, 0): "column == 0", (1, 0): "column == nx - 1", (0, -1): "row == 0", (0, 1): "row == ny - 1"}
+        outside = " or ".join(sides[side] for side in ((tap.dx, 0), (0, tap.dy)) if side in sides)
+        return f"ghost_fixed({nearest}, {outside}, {real(edge.value)})"
+
+    return f"""
+
+{sweep.python_cell(language(), "@cuda.jit(device=True)" + chr(10))}
+
+@cuda.jit
+{sweep.python_head("step")}
+    column, row = cuda.grid(2)
+    ny, nx = {sweep.written[0]}.shape
+    if row < ny and column < nx:
+{places}{lines}{call(sweep, " " * 8, value)}"""

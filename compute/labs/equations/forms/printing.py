@@ -1,0 +1,247 @@
+"""Print the statements of a pass in any of the languages: one printer, and a table for each language.
+
+The association of the operations is kept and constants are folded in float64, so that all languages compute the same
+roundings. Brackets appear only where the association needs them, and around fluxes. Every number
+has the kernel's type: NumPy gives Python's numbers the type of the array, the other languages get typed literals.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from compute.labs.equations.tree import (
+    LEVELS,
+    Binary,
+    Call,
+    Compare,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Pass,
+    Power,
+    Ref,
+    Statement,
+    Tap,
+    children,
+    rebuilt,
+)
+
+WIDTH = 116  # characters of a line
+CODE_WIDTH = 72  # characters of code up to which its comment follows in the same line
+SUM, PRODUCT, SIGN, POWER, ATOM = 2, 3, 4, 5, 6  # binding levels, as tree.LEVELS
+
+FOLDED: Mapping[str, Callable[..., float]] = {
+    "sin": math.sin, "cos": math.cos, "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "abs": abs,
+    "tanh": math.tanh, "min": min, "max": max, "pow": math.pow, "step": lambda a: float(a > 0),
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+}  # fmt: skip
+
+
+def folded(node: Node) -> Node:
+    """Return the node with its constant parts computed in float64. ValueError if one is not finite."""
+    operands = [folded(each) for each in children(node)]
+    if not operands:
+        return node
+    known = [_value(each) for each in operands]
+    values = [value for value in known if value is not None]
+    if isinstance(node, Negative | Compare) or len(values) < len(known):
+        return rebuilt(node, operands)
+    try:
+        result = math.prod(values * node.exponent) if isinstance(node, Power) else FOLDED[_operation(node)](*values)
+    except (ArithmeticError, ValueError):
+        result = math.nan
+    if not math.isfinite(result):
+        raise ValueError(f"a constant must be finite; {_operation(node)} of {', '.join(map(repr, values))} is not")
+    return Negative(Number(-result)) if result < 0 else Number(result)
+
+
+def _value(node: Node) -> float | None:
+    """Return the value of a constant; None for other nodes."""
+    match node:
+        case Number(value):
+            return value
+        case Negative(Number(value)):
+            return -value
+    return None
+
+
+def _operation(node: Node) -> str:
+    match node:
+        case Binary(op, _, _):
+            return op
+        case Call(name, _):
+            return name
+    return "power"
+
+
+@dataclass(frozen=True)
+class Language:
+    """How a language writes values and statements.
+
+    number: a finite constant; typed: the same where no array gives it a type; functions: the names; power, step, where:
+    texts with {0}, {1}, {2} for the arguments; assignment: a text with {name} and {value}; comment: its mark; brackets:
+    whether a value in several lines needs them; exact: a function around products in sums that keeps their rounding, ""
+    without contraction.
+    """
+
+    number: Callable[[float], str]
+    typed: Callable[[float], str]
+    functions: Mapping[str, str]
+    power: str
+    step: str
+    where: str
+    assignment: str = "{name} = {value}"
+    comment: str = "#"
+    brackets: bool = True
+    exact: str = ""
+
+    # -- expressions
+
+    def text(self, node: Node, level: int = 0) -> str:
+        """Return an expression; in brackets if it binds weaker than `level`."""
+        match node:
+            case Number(value):
+                return self.number(value)
+            case Name(name) | Ref(name):
+                return name
+            case Tap():
+                return node.name
+            case Negative(operand):
+                own, text = SIGN, f"-{self.text(operand, PRODUCT)}"
+                level = ATOM if level > PRODUCT else 0
+            case Power(base, exponent):
+                own, text = PRODUCT, "*".join([self.text(base, ATOM)] * exponent)
+            case Call(name, arguments):
+                own, text = self._call(name, arguments)
+            case Binary(op, left, right) | Compare(op, left, right):
+                own, space = LEVELS[op], "" if op in "*/" else " "
+                first = self._operand(left, own + (own == SUM and _is_flux(left)), own)
+                text = f"{first}{space}{op}{space}{self._right(right, own)}"
+        return f"({text})" if own < level else text
+
+    def _operand(self, node: Node, level: int, own: int) -> str:
+        return self._rounded(node, level) if own == SUM else self.text(node, level)
+
+    def _right(self, node: Node, own: int) -> str:
+        """Return the second operand of an operation; in brackets if it begins with a sign."""
+        text = self._operand(node, own + 1, own)
+        return f"({text})" if text.startswith("-") else text
+
+    def _rounded(self, node: Node, level: int = 0) -> str:
+        """Return the operand of a sum, or the value of a statement, with the rounding of its product kept."""
+        if not self.exact:
+            return self.text(node, level)
+        if isinstance(node, Negative) and _is_product(node.operand):
+            return f"-{self.exact}({self.text(node.operand)})" if level <= SUM else f"(-{self._rounded(node.operand)})"
+        return f"{self.exact}({self.text(node)})" if _is_product(node) else self.text(node, level)
+
+    def _call(self, name: str, arguments: Sequence[Node]) -> tuple[int, str]:
+        """Return the text of a call and the level at which it binds."""
+        form = {"step": self.step, "where": self.where, "pow": self.power}.get(name)
+        if form is None:
+            return ATOM, f"{self.functions[name]}({', '.join(map(self.text, arguments))})"
+        own = ATOM if form.endswith(")") else POWER if name == "pow" else 0
+        if name == "pow":
+            return own, form.format(*(self.text(each, ATOM if own == POWER else 0) for each in arguments))
+        return own, form.format(self.text(arguments[0], SUM), *map(self._typed, arguments[1:]))
+
+    def _typed(self, node: Node) -> str:
+        value = _value(node)
+        return self.text(node) if value is None else self.typed(value)
+
+    # -- statements
+
+    def body(self, statements: Iterable[Statement], indent: str = "    ") -> str:
+        """Return the statements, each with its formula as a comment, on the same line where there is room."""
+        lines = [(self._statement(each, indent), each.comment) for each in statements]
+        column = max((len(line) for line, _ in lines if len(line) <= CODE_WIDTH), default=0)
+        shown = []
+        for line, comment in lines:
+            text = f"{line.ljust(column)}  {self.comment} {comment}"
+            if not comment:
+                shown.append(line)
+            elif len(line) <= CODE_WIDTH and len(text) <= WIDTH:
+                shown.append(text)
+            else:
+                shown.append(f"{indent}{self.comment} {comment}\n{line}")
+        return "\n".join(shown)
+
+    def _statement(self, statement: Statement, indent: str) -> str:
+        value = folded(statement.value)
+        line = indent + self.assignment.format(name=statement.name, value=self._rounded(value))
+        if len(line) <= WIDTH:
+            return line
+        inner = indent + "    "
+        lines = filled(self._parts(value), inner, inner)
+        begin, end = ("(\n", f"\n{indent})") if self.brackets else ("\n", "")
+        shown = indent + self.assignment.format(name=statement.name, value=begin + lines + end)
+        return shown.replace(" = \n", " =\n")
+
+    def _parts(self, node: Node) -> list[str]:
+        """Return the text of the value of a statement in parts between which a line may end: before each + and -."""
+        match node:
+            case Binary(op, left, right) if op in "+-":
+                first, *others = self._bracketed(right) if _is_sum(right) else [self._right(right, SUM)]
+                before = self._bracketed(left) if _is_flux(left) else self._parts(left)
+                return [*before, f"{op} {first}", *others]
+            case Binary(op, left, right) if _is_sum(right):
+                parts = self._bracketed(right, f"{self.text(left, PRODUCT)}{op}")
+                if self.exact and op == "*":
+                    return [f"{self.exact}({parts[0]}", *parts[1:-1], f"{parts[-1]})"]
+                return parts
+        return [self._rounded(node, SUM)]
+
+    def _bracketed(self, node: Node, before: str = "") -> list[str]:
+        *parts, last = self._parts(node)
+        parts.append(f"{last})")
+        return [f"{before}({parts[0]}", *parts[1:]]
+
+
+def _is_product(node: Node) -> bool:
+    return isinstance(node, Power) or (isinstance(node, Binary) and node.op == "*")
+
+
+def _is_sum(node: Node) -> bool:
+    return isinstance(node, Binary) and LEVELS[node.op] == SUM
+
+
+def _is_flux(node: Node) -> bool:
+    """Return whether a node is the difference of two cells, which is read more easily in brackets."""
+    return isinstance(node, Binary) and node.op == "-" and isinstance(node.left, Tap) and isinstance(node.right, Tap)
+
+
+def filled(parts: Sequence[str], begin: str, indent: str) -> str:
+    """Return lines of at most WIDTH characters, each with as many parts as fit, and the begin of the first one."""
+    lines = [begin + parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + 1 + len(part) > WIDTH:
+            lines.append(indent + part)
+        else:
+            lines[-1] += f" {part}"
+    return "\n".join(lines)
+
+
+def by_array(each: Pass, arguments: Sequence[str], indent: str) -> str:
+    """Return the arguments of `cell`: a line for each array with neighbours, one for other arrays, one for the numbers.
+
+    indent: of the lines from the second on.
+    """
+    arrays = [tap.array if each.wide(tap.array) else "" for tap in each.taps] + ["0"] * len(each.names)
+    pairs = groupby(zip(arrays, arguments, strict=True), key=lambda pair: pair[0])
+    lines = [filled([f"{argument}," for _, argument in group], indent, indent) for _, group in pairs]
+    return "\n".join(lines).lstrip().removesuffix(",")
+
+
+def tidy(text: str) -> str:
+    """Return the text of a Python module with two empty lines before each function, and one line end at its end."""
+    return re.sub(r"\n{2,}(?=@|def )", "\n\n\n", text).rstrip() + "\n"
+
+
+def plain(value: float) -> str:
+    """Return the shortest text of a number, without ".0"."""
+    return repr(value).removesuffix(".0")

@@ -1,0 +1,95 @@
+"""A plan in WGSL, float32 only: a thread computes a few cells of a column, and keeps those that the next one needs.
+
+`exact(product)` keeps the rounding of a product that is added to something; see compute/devices/wgsl.py.
+"""
+
+from __future__ import annotations
+
+from compute.labs.equations.forms.printing import Language, by_array, filled
+from compute.labs.equations.forms.sweep import Sweep, c_head
+from compute.labs.equations.tree import Tap
+
+THREADS, THREAD_ROWS = (32, 8), 4  # of a workgroup in x and y; rows of a thread
+INSIDE = "row >= 0 && row < p.ny && column >= 0 && column < p.nx"
+AT = {
+    "periodic": "{0}_in[index_of((row + p.ny) % p.ny, (column + p.nx) % p.nx)]",
+    "zero-flux": "{0}_in[index_of(clamp(row, 0, p.ny - 1), clamp(column, 0, p.nx - 1))]",
+    "fixed": "{1} - {0}_in[index_of(clamp(row, 0, p.ny - 1), clamp(column, 0, p.nx - 1))]",
+}  # a ghost cell, by kind of the edges. {1}: twice the value on the face between it and the nearest cell
+
+
+def language() -> Language:
+    """Return the functions of WGSL."""
+    names = ("sin", "cos", "exp", "log", "sqrt", "abs", "tanh", "min", "max")
+    return Language(
+        number=repr, typed=repr, functions={name: name for name in names}, power="pow({0}, {1})",
+        step="select(0.0, 1.0, {0} > 0.0)", where="select({2}, {1}, {0})", assignment="let {name} = {value};",
+        comment="//", brackets=False, exact="exact",
+    )  # fmt: skip
+
+
+def module(sweeps: list[Sweep], title: str) -> str:
+    """Return the text of one pass; several passes are several programs, as each has its own bindings."""
+    (sweep,) = sweeps
+    arrays = [(array, "read") for array in sweep.read] + [(array, "read_write") for array in sweep.written]
+    text = c_head(title, "WGSL", sweeps) + "\n"
+    for k, (array, access) in enumerate(arrays):
+        text += f"@group(0) @binding({k}) var<storage, {access}> {array}: array<f32>;\n"
+    numbers = ["ny: i32,", "nx: i32,", *(f"{name}: f32," for name in sweep.cell.numbers), "zero: u32 }"]
+    text += filled(numbers, "struct Numbers { ", " " * 17) + "\nvar<immediate> p: Numbers;\n"
+    text += "\nfn index_of(row: i32, column: i32) -> u32 { return u32(row) * u32(p.nx) + u32(column); }\n"
+    for array in sweep.wide:
+        edge = sweep.edge(array)
+        ghost = AT[edge.kind].format(array, repr(2 * edge.value))
+        text += f"""
+// A cell of {array}, or a ghost cell beyond an edge.
+fn {array}_at(row: i32, column: i32) -> f32 {{
+    if ({INSIDE}) {{ return {array}_in[index_of(row, column)]; }}
+    return {ghost};
+}}
+"""
+    return text + _cell(sweep) + _kernel(sweep)
+
+
+def _cell(sweep: Sweep) -> str:
+    cell, several = sweep.cell, len(sweep.cell.targets) > 1
+    text = f"\nstruct Cell {{ {', '.join(f'{target}: f32' for target in cell.targets)} }}\n" if several else ""
+    arguments = by_array(cell, [f"{argument}: f32" for argument in cell.arguments], " " * len("fn cell("))
+    text += f"\nfn cell({arguments}) -> {'Cell' if several else 'f32'} {{\n{language().body(cell.statements)}\n"
+    return text + f"    return {f'Cell({sweep.results})' if several else sweep.results};\n}}\n"
+
+
+def _kernel(sweep: Sweep) -> str:
+    columns = [array for array in sweep.wide if any(tap.array == array and tap.dx == 0 for tap in sweep.cell.taps)]
+    text = f"\n@compute @workgroup_size({THREADS[0]}, {THREADS[1]})\n"
+    text += "fn step(@builtin(global_invocation_id) id: vec3<u32>) {\n"
+    text += f"    let column = i32(id.x);\n    let first = i32(id.y) * {THREAD_ROWS};\n"
+    text += "    if (column >= p.nx || first >= p.ny) { return; }\n"
+    if "x" in sweep.coordinates:
+        text += f"    let x = exact((f32(column) + 0.5) * {sweep.dx!r});\n"
+    for array in columns:
+        text += f"    var {array}_below = {array}_at(first - 1, column);\n"
+        text += f"    var {array}_here = {array}_at(first, column);\n"
+    text += f"    /*unroll*/ for (var i_row = 0; i_row < {THREAD_ROWS}; i_row++) {{\n        let row = first + i_row;\n"
+    text += "        if (row >= p.ny) { return; }\n        let here = index_of(row, column);\n"
+    if "y" in sweep.coordinates:
+        text += f"        let y = exact((f32(row) + 0.5) * {sweep.dx!r});\n"
+    text += "".join(f"        let {array}_above = {array}_at(row + 1, column);\n" for array in columns)
+    given = [_value(sweep, tap) for tap in sweep.cell.taps]
+    given += [name if name in sweep.coordinates else f"p.{name}" for name in sweep.cell.names]
+    text += f"        let made = cell(\n            {by_array(sweep.cell, given, ' ' * 12)});\n"
+    several = len(sweep.cell.targets) > 1
+    for target, out in zip(sweep.cell.targets, sweep.written, strict=True):
+        text += f"        {out}[here] = made{f'.{target}' if several else ''};\n"
+    for array in columns:
+        text += f"        {array}_below = {array}_here;\n        {array}_here = {array}_above;\n"
+    return text + "    }\n}\n"
+
+
+def _value(sweep: Sweep, tap: Tap) -> str:
+    if tap.array not in sweep.wide:
+        return f"{tap.array}_in[here]"
+    if tap.dx == 0:
+        return f"{tap.array}{ {-1: '_below', 0: '_here', 1: '_above'}[tap.dy] }"
+    row = {-1: "row - 1", 0: "row", 1: "row + 1"}[tap.dy]
+    return f"{tap.array}_at({row}, column {'+-'[tap.dx < 0]} 1)"

@@ -1,0 +1,77 @@
+"""Generated programs as files, named by the hash of their text, and the modules loaded from them.
+
+Numba caches its machine code beside a file, so that the next process starts without compiling. The newest MOST_FILES
+programs are kept on disk, and the MOST_MODULES last used ones in a process.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+from collections import OrderedDict
+from hashlib import sha256
+from pathlib import Path
+from threading import RLock
+from types import ModuleType
+
+from compute.devices import kernel_cache
+from compute.files.files import whole
+
+FOLDER = "fieldlab-equations"  # in the folder of compiled kernels; a folder for each program
+MOST_FILES, MOST_MODULES = 200, 64
+log = logging.getLogger(__name__)
+
+
+def digest(text: str) -> str:
+    """Return the name of a program: a hash of its text."""
+    return sha256(text.encode()).hexdigest()[:20]
+
+
+def stored(text: str) -> Path:
+    """Return the file of a Python program, written if it is new; an absent path if the folder cannot be written."""
+    name = digest(text)
+    place = kernel_cache.folder() / FOLDER / name
+    path = place / f"equations_{name}.py"
+    try:
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            with whole(path) as out:
+                out.write(text)
+        place.touch()  # the time of its last use
+        _forget_oldest(place.parent)
+    except OSError as error:
+        log.warning("a generated kernel is not cached: %s", error)
+    return path
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Delete the programs that were not used for the longest time, with Numba's files, beyond MOST_FILES."""
+    found = sorted(folder.iterdir(), key=lambda place: place.stat().st_mtime, reverse=True)
+    for place in found[MOST_FILES:]:
+        shutil.rmtree(place, ignore_errors=True)
+        for compiled in folder.parent.glob(f"{place.name}_*"):  # where NUMBA_CACHE_DIR is set
+            shutil.rmtree(compiled, ignore_errors=True)
+
+
+_modules: OrderedDict[str, ModuleType] = OrderedDict()  # by digest, the last used one at the end
+_lock = RLock()
+
+
+def module_of(text: str) -> ModuleType:
+    """Return the module of a generated Python program. The text is executed, not what the file contains.
+
+    The module is in sys.modules, where Numba looks up the functions of its cache.
+    """
+    name = digest(text)
+    with _lock:
+        if name not in _modules:
+            path = stored(text)
+            module = ModuleType(path.stem)
+            module.__file__ = str(path)
+            sys.modules[module.__name__] = module
+            exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - printed from the tree, not typed
+            _modules[name] = module
+            while len(_modules) > MOST_MODULES:
+                sys.modules.pop(_modules.popitem(last=False)[1].__name__)
+        _modules.move_to_end(name)
+        return _modules[name]

@@ -1,0 +1,230 @@
+"""Every form of a system computes the same numbers, on any shape, with any edges; and its text can be read."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from itertools import product
+
+import numpy as np
+import pytest
+
+from compute.devices.backends import BACKENDS
+from compute.devices.cuda_source import check_cuda_text
+from compute.devices.devices import Host
+from compute.devices.webgpu import SOFTWARE, WebGpu
+from compute.labs.equations import cpu_numba, cpu_numpy, gpu_cupy, gpu_wgpu
+from compute.labs.equations.forms import FORMS, Program
+from compute.labs.equations.forms.printing import WIDTH
+from compute.labs.equations.language import read
+from compute.labs.equations.passes import lower
+from compute.labs.equations.stepping import begin
+from compute.labs.equations.tree import EquationError
+from tests.cuda_on_cpu import FakeGpu, Module
+
+EXACT = {
+    "heat": "u_t = D*lap(u); D = 0.2 in [0, 1]; edges: zero-flux",
+    "Gray-Scott": "u_t = 0.16*lap(u) - u*v^2 + F*(1 - u); v_t = 0.08*lap(v) + u*v^2 - (F + k)*v\n"
+    "F = 0.037 in [0, 0.1]; k = 0.06 in [0, 0.1]",
+    "wave": "u_t = v; v_t = c^2*lap(u) - 0.1*v; c = 0.7 in [0, 1]; scheme = symplectic; edges: fixed 0.3",
+    "Cahn-Hilliard": "c_t = lap(mu)/8; mu = c^3 - c - g*lap(c); g = 0.1 in [0, 2]; dx = 1.5; edges: zero-flux",
+    "Burgers": "u_t = -dx(u^2/2) - v*dy(u) + lap(u)/9; v_t = -u*dx(v) - dy(v^2/2) + lap(v)/9; scheme = rk3; u: fixed 1",
+    "walls": "u_t = div((0.1 + u^2/9)*grad(u)) + dxy(u)/7; wall = step(sin(x) - 0.6); edges: zero-flux",
+    "four": "a_t = dxx(b) - min(a, w); b_t = dyy(c) + max(b, 0.5)/3; c_t = dx(d)/2 + where(a > b, a, 1) - abs(c)\n"
+    "d_t = dy(a) + sqrt(abs(x - y))/9 + step(b - 0.5)*t - Lx/(50 + Ly); edges: zero-flux; b: fixed 0.25\n"
+    "w = a*b*(c - d)",
+}  # with operations that all languages round alike
+ROUNDED = {
+    "functions": "u_t = lap(u)/9 + sin(u)*cos(v) - tanh(u*v) + exp(-u^2)/9\n"
+    "v_t = lap(v)/8 + log(1 + v^2) + abs(u)^0.3/9"
+}
+SHAPES = [(1, 1), (1, 9), (9, 1), (2, 2), (3, 7), (5, 8), (18, 133)]
+STEPS, DT = 3, 0.05
+
+
+@cache
+def program(text):
+    system = read(text)
+    return Program(system, lower(system))
+
+
+def initial(made, shape, dtype):
+    random = np.random.default_rng(1)
+    arrays = {field: (0.5 + 0.3 * random.uniform(-1, 1, shape)).astype(dtype) for field in made.system.fields}
+    if any("wall" in each.sources for each in made.plan.passes):
+        arrays["wall"] = (random.uniform(size=shape) > 0.8).astype(dtype)
+    return arrays
+
+
+def advanced(step, device, made, shape, dtype, steps=STEPS):
+    """Return the fields after some steps from a random state."""
+    state = begin(device, made, initial(made, shape, dtype))
+    numbers = {name: parameter.value for name, parameter in made.system.parameters.items()}
+    step(made, state, numbers, DT, 1)
+    step(made, state, numbers, DT, steps - 1)
+    assert state.t == pytest.approx(steps * DT)
+    fields = {name: device.download(state.now[name]) for name in made.system.fields}
+    assert {array.dtype.name for array in fields.values()} == {dtype}
+    return fields
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """Compile CUDA C for the CPU; return the device."""
+    monkeypatch.setattr(gpu_cupy, "compile_cuda_text", lru_cache(lambda text, name: Module(text, {})))
+    return FakeGpu()
+
+
+@pytest.fixture
+def webgpu(monkeypatch):
+    """Return the software adapter, unless the machine has a GPU."""
+    if WebGpu.missing():
+        monkeypatch.setenv(SOFTWARE, "software")
+    if missing := WebGpu.missing():
+        pytest.skip(missing)
+    return WebGpu(0)
+
+
+def assert_equal(step, device, text, dtype, shapes=SHAPES, bound=0.0):
+    for shape in shapes:
+        truth = advanced(cpu_numpy.step, Host(), program(text), shape, dtype)
+        for name, array in advanced(step, device, program(text), shape, dtype).items():
+            assert np.isfinite(truth[name]).all()
+            np.testing.assert_allclose(array, truth[name], rtol=0, atol=bound, err_msg=f"{name} {shape}")
+
+
+ALL = EXACT | ROUNDED
+BOUND = {"float32": 2e-6, "float64": 4e-15}  # after STEPS steps of numbers of size 1, with functions
+SAMPLE = ("four", "walls")  # compiled by Numba in the fast tests
+NUMBA_CASES = [
+    pytest.param(name, dtype, marks=[] if name in SAMPLE and dtype == "float32" else pytest.mark.extended)
+    for name, dtype in product(ALL, BOUND)
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), NUMBA_CASES)
+def test_numba_equals_numpy(name, dtype):
+    assert_equal(cpu_numba.step, Host(), ALL[name], dtype, bound=BOUND[dtype] if name in ROUNDED else 0.0)
+
+
+@pytest.mark.parametrize("dtype", BOUND)
+@pytest.mark.parametrize("name", ALL)
+def test_cuda_c_equals_numpy(on_cpu, name, dtype):
+    assert_equal(gpu_cupy.step, on_cpu, ALL[name], dtype, bound=BOUND[dtype] if name in ROUNDED else 0.0)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_wgsl_equals_numpy(webgpu, name):
+    bound = 2e-5 if name in ROUNDED else 0.0 if WebGpu.simulated() else 2e-6  # GPUs need not divide correctly rounded
+    assert_equal(gpu_wgpu.step, webgpu, ALL[name], "float32", bound=bound)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_120"])
+@pytest.mark.parametrize("name", ALL)
+def test_cuda_c_compiles_without_spilling(name, architecture):
+    for dtype in BOUND:
+        (text,) = program(ALL[name]).sources("cuda", dtype)
+        for used in check_cuda_text(text, name="equations.cu", architecture=architecture).resources.values():
+            assert used.spill_stores == used.stack == 0
+            assert used.registers <= 128
+
+
+@pytest.mark.parametrize("edges", ["periodic", "zero-flux", "fixed 0.3"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_numpy_uses_the_ghost_cells_of_the_edges(shape, edges):
+    """A step with each neighbour apart equals one that is written with index arrays."""
+    text = f"u_t = lap(u) + 3*dx(u) + 5*dy(u) + 7*dxy(u); edges: {edges}"
+    kind, _, value = edges.partition(" ")
+    u = initial(program(text), shape, "float64")["u"]
+    rows, columns = np.arange(-1, shape[0] + 1)[:, None], np.arange(-1, shape[1] + 1)
+    limits = np.array(shape) - 1
+    if kind == "periodic":
+        ghosts = u[rows % shape[0], columns % shape[1]]
+    else:
+        nearest = np.clip(rows, 0, limits[0]), np.clip(columns, 0, limits[1])
+        ghosts = u[nearest]
+        if kind == "fixed":
+            ghosts = np.where((rows != nearest[0]) | (columns != nearest[1]), 2 * float(value) - ghosts, ghosts)
+    n, s, w, e = ghosts[2:, 1:-1], ghosts[:-2, 1:-1], ghosts[1:-1, :-2], ghosts[1:-1, 2:]
+    mixed = ghosts[2:, 2:] - ghosts[2:, :-2] - ghosts[:-2, 2:] + ghosts[:-2, :-2]
+    rate = n + s + w + e - 4 * u + 1.5 * (e - w) + 2.5 * (n - s) + 7 / 4 * mixed
+    state = begin(Host(), program(text), {"u": u})
+    cpu_numpy.step(program(text), state, {}, DT, 1)
+    np.testing.assert_allclose(state.now["u"], u + DT * rate, rtol=0, atol=1e-14)
+
+
+# -- names
+
+
+def letters(made):
+    """Return the words of all texts that a typed name could be, except those of the system."""
+    texts = [re.sub(r'"""(.|\n)*?"""|//.*|#.*', "", text) for form in FORMS for text in made.sources(form)]
+    own = {*made.system.fields, *made.system.parameters}
+    return sorted({word for text in texts for word in re.findall(r"\b[A-Za-z][A-Za-z0-9]*\b", text)} - own)
+
+
+def allowed(word):
+    """Return whether a text may use a word as a name."""
+    try:
+        read(f"u_t = {word}*u; {word} = 1 in [0, 2]")
+    except EquationError:
+        return False
+    return len(word) < 16
+
+
+def test_names_of_a_text_may_be_those_of_generated_variables(on_cpu, webgpu):
+    words = [word for text in EXACT.values() for word in letters(program(text)) if allowed(word)]
+    words = list(dict.fromkeys(words))
+    assert len(words) > 10
+    for start in range(0, len(words), 12):
+        names = (words[start : start + 12] + words)[:12]
+        texts = []
+        for f, *rest in (names, [f"n{k}" for k in range(12)]):
+            parameters = "; ".join(f"{name} = {k + 1} in [0, 20]" for k, name in enumerate(rest))
+            texts.append(f"{f}_t = lap({f})/9 + {'*'.join(rest)}/1e9; {parameters}; edges: fixed 0.5")
+        truth, *_ = advanced(cpu_numpy.step, Host(), program(texts[1]), (9, 13), "float32").values()
+        for step, device in ((cpu_numpy.step, Host()), (gpu_cupy.step, on_cpu), (gpu_wgpu.step, webgpu)):
+            (made,) = advanced(step, device, program(texts[0]), (9, 13), "float32").values()
+            np.testing.assert_array_equal(made, truth, err_msg=f"{step.__module__} {names}")
+
+
+# -- the text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_text_has_short_lines_and_the_formula_as_comments(form):
+    for name, text in ALL.items():
+        for source in program(text).sources(form):
+            assert max(map(len, source.splitlines())) <= WIDTH + 4, name
+            assert "\t" not in source
+            assert source.isascii()
+    (source, *_) = program(EXACT["Gray-Scott"]).sources(form)
+    assert re.search(r"lap_u = .*lap\(u\)|lap\(u\)\n.*lap_u = ", source)
+    assert "Du" not in source
+    assert "u_t = 0.16*lap(u) - u*v^2 + F*(1 - u)" in source
+
+
+def test_a_kernel_has_the_numbers_of_its_type():
+    made = program("u_t = 2*u + 0.5*v; v_t = where(u > 1, 0, 1)")
+    assert "2.0f*u + 0.5f*v" in made.sources("cuda")[0]
+    assert "2.0*u + 0.5*v" in made.sources("cuda", "float64")[0]
+    assert "REAL(2)*u + REAL(0.5)*v" in made.sources("numba")[0]
+    assert "2*u + 0.5*v" in made.sources("numpy")[0]
+    assert "exact(2.0*u) + exact(0.5*v)" in made.sources("wgsl")[0]
+    with pytest.raises(ValueError, match="dtype must be float32 for wgsl, not 'float64'"):
+        made.sources("wgsl", "float64")
+    with pytest.raises(ValueError, match="form must be one of numpy, numba, numba-cuda, cuda, wgsl, not 'cpp'"):
+        made.sources("cpp")
+
+
+def test_sliders_do_not_change_the_text():
+    low, high = (read(f"u_t = D*lap(u); D = {value} in [0, 1]") for value in (0.1, 0.2))
+    for form in FORMS:
+        assert Program(low, lower(low)).sources(form) == Program(high, lower(high)).sources(form)
+
+
+def test_every_backend_of_the_lab_has_a_form():
+    assert [each.name for each in BACKENDS if each.has_kernels("compute.labs.equations")] == [
+        each.name for each in BACKENDS
+    ]
