@@ -178,7 +178,7 @@ class Tokens:
     def word(self, what: str, known: Iterable[str]) -> str:
         """Take one of the words, which may contain a hyphen."""
         first, parts = self.token, [self.take().text]
-        while self.next_is("-") and first.kind == "name":
+        while self.next_is("-") and self.tokens[self.position + 1].kind == "name":
             parts += [self.take().text, self.take().text]
         word = "".join(parts)
         if word not in known:
@@ -530,7 +530,8 @@ class _Reader:
     def _expression(self, kind: str, name: str, tokens: Tokens) -> None:
         system, names = self.system, self.names
         if kind == "initial" and name not in system.fields:
-            tokens.fail(f"{name}(0) has no equation {name}_t{nearest(name, system.fields)}", 1)
+            column = self.places[f"{name}(0)"].column
+            tokens.fail(f"{name}(0) has no equation {name}_t{nearest(name, system.fields)}", column)
         parser = Parser(tokens, names, kind in ("initial", "wall"))
         node = parser.whole()
         if kind == "named":

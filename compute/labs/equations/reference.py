@@ -122,7 +122,7 @@ def initial(system: System, ny: int, nx: int, parameters: Mapping[str, float] | 
 
     values = Values(
         {name: parameter.value for name, parameter in system.parameters.items()}
-        | dict(parameters or {})
+        | {name: float(value) for name, value in (parameters or {}).items()}
         | coordinates(system, ny, nx)
         | {"pi": pi, "t": 0.0, "noise": lambda seed: np.random.default_rng(seed).uniform(-1, 1, (ny, nx))}
     )
