@@ -144,6 +144,7 @@ class _Lowering:
         system, one = self.system, Number(1.0)
         step = "stage" if system.scheme == "rk3" else "step"
         for field in fields:
+            cell.origin = field
             rate = cell.term(f"{field}_t", cell.lower(system.rates[field]), f"{field}_t = {words(system.rates[field])}")
             new: Node = Binary("+", Tap(field), Binary("*", Name("dt"), rate))
             if system.scheme == "rk3":
@@ -160,6 +161,7 @@ class _Lowering:
         """Return the pass that writes the values of expressions."""
         cell = _Cell(self)
         for name, node in targets.items():
+            cell.origin = name
             cell.statements[f"{name}_new"] = Statement(f"{name}_new", cell.lower(node), f"{name} = {words(node)}")
         return cell.finish(list(targets))
 
@@ -206,12 +208,16 @@ def operands(node: Call) -> list[Node]:
 
 
 class _Cell:
-    """The statements of one pass while they are collected. fresh: fields whose new value is used in place of theirs."""
+    """The statements of one pass while they are collected.
+
+    fresh: fields whose new value is used in place of theirs. origin: the target that is being lowered, for errors.
+    """
 
     def __init__(self, lowering: _Lowering) -> None:
         self.lowering, self.system = lowering, lowering.system
         self.statements: dict[str, Statement] = {}
         self.fresh: set[str] = set()
+        self.origin = ""
         self._nodes = 0
 
     def term(self, name: str, value: Node, comment: str = "") -> Node:
@@ -232,7 +238,7 @@ class _Cell:
         """Return an expression at the cell with this offset, as nodes of a pass."""
         self._nodes += 1
         if self._nodes > MOST_LOWERED:
-            self.lowering.fail("the equations are too long once their derivatives are written out", "")
+            self.lowering.fail("the equations are too long once their derivatives are written out", self.origin)
         match node:
             case Name(name):
                 return self._name(node, name, at)

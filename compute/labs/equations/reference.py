@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from compute.labs.equations.passes import lower
+from compute.labs.equations.passes import lower, picture
 from compute.labs.equations.tree import (
     Binary,
     Call,
@@ -205,6 +205,13 @@ class Reference:
                     for step in self.plan.passes:
                         self.run(step, numbers)
                 self.time += self.dt
+
+    def show(self) -> Field:
+        """Return the second picture; the system must have one."""
+        with np.errstate(all="ignore"):
+            for step in picture(self.system):
+                self.run(step, {"t": self.time})
+        return self.arrays["show"]
 
     def run(self, step: Pass, numbers: Mapping[str, float]) -> None:
         """Execute one pass."""
