@@ -1,6 +1,7 @@
-"""The command line: `fieldlab serve | info | bench | race | render | sweep | try | learn`, or `python -m compute`.
+"""The command line: `fieldlab serve | info | bench | race | render | sweep | try | learn | equation`.
 
-Every command accepts `--lab FOLDER`, repeatedly: a lab from outside this repository (plugins.py).
+`python -m compute` runs the same commands. Every command accepts `--lab FOLDER`, repeatedly: a lab from outside this
+repository (plugins.py).
 
 Exit codes: 0 success; 1 a backend disagreed with the reference or failed, or there is no result; 2 invalid input or a
 missing file or package; 130 interrupted; 143 ended by SIGTERM.
@@ -36,6 +37,7 @@ from compute.files.documents import as_json, readable
 from compute.lab import plugins
 from compute.lab.plugins import PluginError
 from compute.labs import outside
+from compute.labs.equations import command as equations_command
 from compute.machine import info
 from compute.measure import commands as measure_commands
 from compute.measure.commands import OK
@@ -138,7 +140,7 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
         prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"fieldlab {info.version()}")
-    names = "serve | info | bench | race | render | sweep | try | learn"
+    names = "serve | info | bench | race | render | sweep | try | learn | equation"
     commands = parser.add_subparsers(required=True, metavar=names)
     serve = commands.add_parser(
         "serve", help="start the server of the page; compiles kernels at its first start", allow_abbrev=False
@@ -165,6 +167,7 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     export_commands.add_sweep(commands)
     own_commands.add_try(commands)
     own_commands.add_learn(commands)
+    equations_command.add_equation(commands)
     for command in commands.choices.values():
         _add_lab(command)
     return parser

@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from compute.__main__ import main
 from compute.devices.backends import BACKENDS
 from compute.devices.cuda_source import check_cuda_text
 from compute.devices.devices import Host
@@ -18,6 +19,8 @@ from compute.labs.equations.forms import FORMS, Program
 from compute.labs.equations.forms.printing import WIDTH
 from compute.labs.equations.language import read
 from compute.labs.equations.passes import lower
+from compute.labs.equations.presets import presets
+from compute.labs.equations.reference import Reference
 from compute.labs.equations.stepping import begin
 from compute.labs.equations.tree import EquationError
 from tests.cuda_on_cpu import FakeGpu, Module
@@ -39,13 +42,17 @@ ROUNDED = {
     "v_t = lap(v)/8 + log(1 + v^2) + abs(u)^0.3/9"
 }
 SHAPES = [(1, 1), (1, 9), (9, 1), (2, 2), (3, 7), (5, 8), (18, 133)]
-STEPS, DT = 3, 0.05
+STEPS = 3
 
 
 @cache
 def program(text):
     system = read(text)
     return Program(system, lower(system))
+
+
+def dt_of(made):
+    return made.system.dt or 0.05
 
 
 def initial(made, shape, dtype):
@@ -60,9 +67,9 @@ def advanced(step, device, made, shape, dtype, steps=STEPS):
     """Return the fields after some steps from a random state."""
     state = begin(device, made, initial(made, shape, dtype))
     numbers = {name: parameter.value for name, parameter in made.system.parameters.items()}
-    step(made, state, numbers, DT, 1)
-    step(made, state, numbers, DT, steps - 1)
-    assert state.t == pytest.approx(steps * DT)
+    step(made, state, numbers, dt_of(made), 1)
+    step(made, state, numbers, dt_of(made), steps - 1)
+    assert state.t == pytest.approx(steps * dt_of(made))
     fields = {name: device.download(state.now[name]) for name in made.system.fields}
     assert {array.dtype.name for array in fields.values()} == {dtype}
     return fields
@@ -93,7 +100,7 @@ def assert_equal(step, device, text, dtype, shapes=SHAPES, bound=0.0):
             np.testing.assert_allclose(array, truth[name], rtol=0, atol=bound, err_msg=f"{name} {shape}")
 
 
-ALL = EXACT | ROUNDED
+ALL = EXACT | ROUNDED | {name: each.text for name, each in presets().items()}
 BOUND = {"float32": 2e-6, "float64": 4e-15}  # after STEPS steps of numbers of size 1, with functions
 SAMPLE = ("four", "walls")  # compiled by Numba in the fast tests
 NUMBA_CASES = [
@@ -130,28 +137,15 @@ def test_cuda_c_compiles_without_spilling(name, architecture):
             assert used.registers <= 128
 
 
-@pytest.mark.parametrize("edges", ["periodic", "zero-flux", "fixed 0.3"])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_numpy_uses_the_ghost_cells_of_the_edges(shape, edges):
-    """A step with each neighbour apart equals one that is written with index arrays."""
-    text = f"u_t = lap(u) + 3*dx(u) + 5*dy(u) + 7*dxy(u); edges: {edges}"
-    kind, _, value = edges.partition(" ")
-    u = initial(program(text), shape, "float64")["u"]
-    rows, columns = np.arange(-1, shape[0] + 1)[:, None], np.arange(-1, shape[1] + 1)
-    limits = np.array(shape) - 1
-    if kind == "periodic":
-        ghosts = u[rows % shape[0], columns % shape[1]]
-    else:
-        nearest = np.clip(rows, 0, limits[0]), np.clip(columns, 0, limits[1])
-        ghosts = u[nearest]
-        if kind == "fixed":
-            ghosts = np.where((rows != nearest[0]) | (columns != nearest[1]), 2 * float(value) - ghosts, ghosts)
-    n, s, w, e = ghosts[2:, 1:-1], ghosts[:-2, 1:-1], ghosts[1:-1, :-2], ghosts[1:-1, 2:]
-    mixed = ghosts[2:, 2:] - ghosts[2:, :-2] - ghosts[:-2, 2:] + ghosts[:-2, :-2]
-    rate = n + s + w + e - 4 * u + 1.5 * (e - w) + 2.5 * (n - s) + 7 / 4 * mixed
-    state = begin(Host(), program(text), {"u": u})
-    cpu_numpy.step(program(text), state, {}, DT, 1)
-    np.testing.assert_allclose(state.now["u"], u + DT * rate, rtol=0, atol=1e-14)
+@pytest.mark.parametrize("dtype", BOUND)
+@pytest.mark.parametrize("name", ALL)
+def test_numpy_equals_the_reference(name, dtype):
+    for shape in SHAPES:
+        made = program(ALL[name])
+        truth = Reference(made.system, *shape, dt=dt_of(made), start=initial(made, shape, dtype), dtype=dtype)
+        truth.advance(STEPS)
+        for field, array in advanced(cpu_numpy.step, Host(), made, shape, dtype).items():
+            np.testing.assert_array_equal(array, truth.arrays[field], err_msg=f"{field} {shape}")
 
 
 # -- names
@@ -228,3 +222,28 @@ def test_every_backend_of_the_lab_has_a_form():
     assert [each.name for each in BACKENDS if each.has_kernels("compute.labs.equations")] == [
         each.name for each in BACKENDS
     ]
+
+
+# -- the command
+
+
+def test_the_command_prints_each_form_of_a_file_or_a_preset(tmp_path, capsys):
+    path = tmp_path / "mine.txt"
+    path.write_text("# my equation\nu_t = D*lap(u); D = 0.2 in [0, 1]\n")
+    system = read(path.read_text())
+    for form in FORMS:
+        assert main(["equation", str(path), "--emit", form]) == 0
+        assert capsys.readouterr().out == Program(system, lower(system), "mine").sources(form)[0]
+    assert main(["equation", "heat", "--emit", "cuda", "--dtype", "float64", "--out", str(tmp_path / "heat.cu")]) == 0
+    assert "double lap_u" in (tmp_path / "heat.cu").read_text()
+
+
+def test_the_command_reports_errors_with_their_place(tmp_path, capsys):
+    path = tmp_path / "wrong.txt"
+    path.write_text("u_t = D*lapp(u); D = 0.2 in [0, 1]")
+    assert main(["equation", str(path)]) == 2
+    assert "line 1, column 9" in capsys.readouterr().err
+    assert main(["equation", "heat", "--emit", "wgsl", "--dtype", "float64"]) == 2
+    assert "dtype must be float32 for wgsl" in capsys.readouterr().err
+    assert main(["equation", str(tmp_path / "absent.txt")]) == 2
+    assert "absent.txt" in capsys.readouterr().err
