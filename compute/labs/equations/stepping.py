@@ -46,16 +46,22 @@ def begin(device: Device, program: Program, initial: Mapping[str, NDArray[Any]])
 
 
 def advance(
-    program: Program, launch: Launch, state: State, numbers: Mapping[str, float], dt: float, steps: int
+    program: Program,
+    launch: Launch,
+    state: State,
+    numbers: Mapping[str, float],
+    dt: float,
+    steps: int,
+    together: int = 1,
 ) -> None:
-    """Advance `steps` steps of dt. numbers: the value of each parameter.
+    """Advance `steps` steps of dt. numbers: the value of each parameter. together: the steps that a launch computes.
 
     launch(k, read, written, scalars) computes pass k of the plan; the scalars have the dtype of the arrays.
     """
     system, plan = program.system, program.plan
     ny, nx = state.shape
     values = {**numbers, "dt": dt, "Lx": nx * system.dx, "Ly": ny * system.dx}
-    for _ in range(steps):
+    for _ in range(steps // together):
         start = {f"{name}_start": state.now[name] for name in system.fields} if plan.from_start else {}
         for stage in plan.stages:
             values |= {"t": state.t + stage.when * dt, "keep": stage.keep, "take": stage.take}
@@ -70,4 +76,4 @@ def advance(
                         state.spare[name].append(replaced)
         for name in system.fields if start else ():
             state.spare[name].append(start[f"{name}_start"])
-        state.t += dt
+        state.t += together * dt

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from compute.labs.equations.forms import cuda_form, numba_cuda_form, numba_form, numpy_form, wgsl_form
+from compute.labs.equations.forms import cuda_form, cuda_steps_form, numba_cuda_form, numba_form, numpy_form, wgsl_form
 from compute.labs.equations.forms.sweep import Sweep, sweeps_of
 from compute.labs.equations.tree import Plan, System
 
@@ -51,6 +51,18 @@ class Program:
         if dtype not in known:
             raise ValueError(f"dtype must be {' or '.join(known)} for {form}, not {dtype!r}")
         return self.kept((form, dtype), lambda: self._printed(form, dtype))
+
+    def steps_tiling(self, dtype: str) -> cuda_steps_form.Tiling | None:
+        """Return the sizes of a launch of CUDA C that computes several steps; None if that is not possible."""
+        return cuda_steps_form.tiling(self.system, self.plan, dtype)
+
+    def steps_source(self, dtype: str) -> str:
+        """Return the text in CUDA C that computes several steps a launch. ValueError for a plan that cannot."""
+        tiling = self.steps_tiling(dtype)
+        if tiling is None:
+            raise ValueError("several steps a launch need one pass over at most two fields, which read no other array")
+        (sweep,) = self.sweeps
+        return self.kept(("steps", dtype), lambda: cuda_steps_form.module(sweep, tiling, self.title, dtype))
 
     def _printed(self, form: str, dtype: str) -> list[str]:
         if form == "wgsl":

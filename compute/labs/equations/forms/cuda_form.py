@@ -143,22 +143,25 @@ def module(sweeps: list[Sweep], title: str, dtype: str) -> str:
             text += READ.format(real=real, name=kind.replace("-", "_"), value=value, given=given)
     if any(len(each.wide) < len(each.cell.sources) for each in sweeps):
         text += READ_OWN.format(real=real)
-    return text + WRITE.format(real=real) + "".join(_sweep(each, dtype) for each in sweeps)
+    return (
+        text + WRITE.format(real=real) + "".join(cell_function(each, dtype) + _kernel(each, dtype) for each in sweeps)
+    )
 
 
-def _sweep(sweep: Sweep, dtype: str) -> str:
+def cell_function(sweep: Sweep, dtype: str) -> str:
+    """Return the function of the formula, and the struct of its results if they are several."""
     real, cell = REAL[dtype], sweep.cell
-    several = len(cell.targets) > 1
-    name = f"Cell{sweep.suffix}" if several else real
+    name, results, text = real, sweep.results, ""
+    if len(cell.targets) > 1:
+        name, results = f"Cell{sweep.suffix}", f"{{{sweep.results}}}"
+        text = f"\nstruct {name} {{\n    {real} {', '.join(cell.targets)};\n}};\n"
     head = f"__device__ __forceinline__ {name} {sweep.cell_name}("
-    text = f"\nstruct {name} {{\n    {real} {', '.join(cell.targets)};\n}};\n" if several else ""
     arguments = by_array(cell, [f"{real} {argument}" for argument in cell.arguments], " " * len(head))
     text += f"\n{head}{arguments})\n{{\n{language(dtype).body(cell.statements)}\n"
-    text += f"    return {f'{{{sweep.results}}}' if several else sweep.results};\n}}\n"
-    return text + _kernel(sweep, dtype, name)
+    return f"{text}    return {results};\n}}\n"
 
 
-def _kernel(sweep: Sweep, dtype: str, result: str) -> str:
+def _kernel(sweep: Sweep, dtype: str) -> str:
     real, number = REAL[dtype], language(dtype).number
     head = f"{sweep.step_name}("
     given = [f"const {real}* __restrict__ {array}," for array in sweep.read]
@@ -188,7 +191,7 @@ def _kernel(sweep: Sweep, dtype: str, result: str) -> str:
     values = [*(_value(sweep, tap) for tap in sweep.cell.taps), *sweep.cell.names]
     call = f"{sweep.cell_name}(\n                {by_array(sweep.cell, values, ' ' * 16)});\n"
     if len(sweep.cell.targets) > 1:
-        text += f"            const {result} new_cell = {call}"
+        text += f"            const Cell{sweep.suffix} new_cell = {call}"
         text += "".join(f"            {target}_new[i_col] = new_cell.{target};\n" for target in sweep.cell.targets)
     else:
         text += f"            {sweep.cell.targets[0]}_new[i_col] = {call}"

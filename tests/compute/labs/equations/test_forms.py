@@ -79,6 +79,7 @@ def advanced(step, device, made, shape, dtype, steps=STEPS):
 def on_cpu(monkeypatch):
     """Compile CUDA C for the CPU; return the device."""
     monkeypatch.setattr(gpu_cupy, "compile_cuda_text", lru_cache(lambda text, name: Module(text, {})))
+    monkeypatch.setattr(gpu_cupy, "multiprocessors", lambda _: 1)
     return FakeGpu()
 
 
@@ -120,6 +121,46 @@ def test_cuda_c_equals_numpy(on_cpu, name, dtype):
     assert_equal(gpu_cupy.step, on_cpu, ALL[name], dtype, bound=BOUND[dtype] if name in ROUNDED else 0.0)
 
 
+TILED = {
+    "edges": "u_t = lap(u)/9 - dx(v)/3 + x*dy(u)/99; v_t = lap(v)/9 + y*u/99; edges: fixed 0.3; u: zero-flux",
+    "periodic": "u_t = lap(u)/9 - dx(u) + x*dy(u)/99 - y/99",
+    "symplectic": "u_t = v; v_t = lap(u)/9; scheme = symplectic; edges: fixed 0.25",
+}
+LARGER = [*SHAPES, (40, 260), (25, 131), (300, 33)]  # inner strips, ragged ones, several bands
+
+
+def tiled():
+    """Return the names of the texts of which a launch computes several steps."""
+    return [name for name, text in (ALL | TILED).items() if program(text).steps_tiling("float32")]
+
+
+@pytest.mark.parametrize("dtype", BOUND)
+@pytest.mark.parametrize("name", tiled())
+def test_several_steps_a_launch_equal_single_steps(on_cpu, name, dtype):
+    made = program((ALL | TILED)[name])
+    steps = made.steps_tiling(dtype).steps + 1
+    for shape in LARGER:
+        single = advanced(gpu_cupy.one_step, on_cpu, made, shape, dtype, 2 * steps)
+        several = advanced(gpu_cupy.step, on_cpu, made, shape, dtype, 2 * steps)
+        for field, array in several.items():
+            np.testing.assert_array_equal(array, single[field], err_msg=f"{field} {shape}")
+
+
+def test_several_steps_a_launch_are_for_one_pass_over_its_fields():
+    assert set(TILED) | {"heat", "Gray-Scott", "gray_scott", "chemotaxis"} <= set(tiled())
+    for text in (EXACT["walls"], EXACT["Burgers"], EXACT["Cahn-Hilliard"], EXACT["four"], "u_t = lap(u)/9 + t"):
+        assert program(text).steps_tiling("float32") is None
+        with pytest.raises(ValueError, match="one pass over at most two fields"):
+            program(text).steps_source("float32")
+    assert program("u_t = lap(u) + v; v_t = lap(v); edges: periodic; u: zero-flux").steps_tiling("float32") is None
+    for (ny, nx), name in product([(1, 1), (1, 10**6), (10**6, 1), (16384, 16384)], ("heat", "Gray-Scott")):
+        tiling = program(EXACT[name]).steps_tiling("float32")
+        warps, rows = tiling.cut(ny, nx, 132)
+        strips = -(-nx // (128 - 2 * tiling.apron))
+        assert warps % strips == 0
+        assert (warps // strips - 1) * rows < ny <= warps // strips * rows
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_wgsl_equals_numpy(webgpu, name):
     bound = 2e-5 if name in ROUNDED else 0.0 if WebGpu.simulated() else 2e-6  # GPUs need not divide correctly rounded
@@ -130,11 +171,14 @@ def test_wgsl_equals_numpy(webgpu, name):
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_90", "sm_120"])
 @pytest.mark.parametrize("name", ALL)
 def test_cuda_c_compiles_without_spilling(name, architecture):
+    made = program(ALL[name])
     for dtype in BOUND:
-        (text,) = program(ALL[name]).sources("cuda", dtype)
-        for used in check_cuda_text(text, name="equations.cu", architecture=architecture).resources.values():
-            assert used.spill_stores == used.stack == 0
-            assert used.registers <= 128
+        texts = [*made.sources("cuda", dtype), *([made.steps_source(dtype)] if made.steps_tiling(dtype) else [])]
+        for text in texts:
+            for kernel, used in check_cuda_text(text, name="kernel.cu", architecture=architecture).resources.items():
+                assert used.spill_stores <= 16, kernel  # bytes: ptxas stores one number rather than use a register more
+                assert used.stack <= (64 if name in ROUNDED else 16), kernel  # sin and cos of large numbers
+                assert used.registers <= (168 if kernel == "many_steps" else 128), kernel
 
 
 @pytest.mark.parametrize("dtype", BOUND)
@@ -153,7 +197,9 @@ def test_numpy_equals_the_reference(name, dtype):
 
 def letters(made):
     """Return the words of all texts that a typed name could be, except those of the system."""
-    texts = [re.sub(r'"""(.|\n)*?"""|//.*|#.*', "", text) for form in FORMS for text in made.sources(form)]
+    texts = [text for form in FORMS for text in made.sources(form)]
+    texts += [made.steps_source("float32")] if made.steps_tiling("float32") else []
+    texts = [re.sub(r'"""(.|\n)*?"""|//.*|# .*', "", text) for text in texts]
     own = {*made.system.fields, *made.system.parameters}
     return sorted({word for text in texts for word in re.findall(r"\b[A-Za-z][A-Za-z0-9]*\b", text)} - own)
 
@@ -177,9 +223,15 @@ def test_names_of_a_text_may_be_those_of_generated_variables(on_cpu, webgpu):
         for f, *rest in (names, [f"n{k}" for k in range(12)]):
             parameters = "; ".join(f"{name} = {k + 1} in [0, 20]" for k, name in enumerate(rest))
             texts.append(f"{f}_t = lap({f})/9 + {'*'.join(rest)}/1e9; {parameters}; edges: fixed 0.5")
-        truth, *_ = advanced(cpu_numpy.step, Host(), program(texts[1]), (9, 13), "float32").values()
-        for step, device in ((cpu_numpy.step, Host()), (gpu_cupy.step, on_cpu), (gpu_wgpu.step, webgpu)):
-            (made,) = advanced(step, device, program(texts[0]), (9, 13), "float32").values()
+        truth, *_ = advanced(cpu_numpy.step, Host(), program(texts[1]), (9, 13), "float32", 9).values()
+        forms = (
+            (cpu_numpy.step, Host()),
+            (gpu_cupy.one_step, on_cpu),
+            (gpu_cupy.step, on_cpu),
+            (gpu_wgpu.step, webgpu),
+        )
+        for step, device in forms:
+            (made,) = advanced(step, device, program(texts[0]), (9, 13), "float32", 9).values()
             np.testing.assert_array_equal(made, truth, err_msg=f"{step.__module__} {names}")
 
 

@@ -1,0 +1,332 @@
+"""A plan of one pass in CUDA C, several steps a launch, after gpu_steps.cu of the diffusion lab.
+
+A warp streams down a strip of columns. For each time level it keeps three rows in registers; in each turn one row
+arrives, and every level makes one row of the next time. So the arrays are read and written once for all steps of a
+launch. The left and right neighbours of a lane come by shuffles, rows from memory through a ring in shared memory.
+
+With periodic edges the cells beyond an edge are computed like those of the grid. With other edges they are not used:
+the cells at an edge replace their neighbours beyond it at each level, in warps that contain such cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compute.labs.equations.forms.cuda_form import REAL, cell_function, columns_of, language
+from compute.labs.equations.forms.printing import by_array, filled
+from compute.labs.equations.forms.sweep import Sweep, c_head
+from compute.labs.equations.tree import Plan, System, Tap
+
+WARP = 32
+MOST_FIELDS = 2
+BLOCKS = 12  # warps of a multiprocessor, which limits their registers
+TALL = 400  # largest number of rows of a warp: more, shorter warps balance the load
+LEVEL_ROWS = 24  # rows of all fields in a lane's registers, 3 for each level and field, of 16 bytes
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The sizes of a launch. columns: cells of a lane in a row; blocks: warps of a multiprocessor."""
+
+    steps: int
+    columns: int
+    blocks: int = BLOCKS
+
+    @property
+    def apron(self) -> int:
+        """The columns on either side of a strip that become invalid in all steps, a multiple of `columns`."""
+        return -(-self.steps // self.columns) * self.columns
+
+    def cut(self, ny: int, nx: int, multiprocessors: int) -> tuple[int, int]:
+        """Return (number of warps, rows that each of them writes) for a grid of ny x nx cells."""
+        strips = -(-nx // (WARP * self.columns - 2 * self.apron))
+        wave = multiprocessors * self.blocks
+        waves = -(-strips * -(-ny // TALL) // wave)
+        rows = -(-ny // max(1, waves * wave // strips))
+        return strips * -(-ny // rows), rows
+
+
+def tiling(system: System, plan: Plan, dtype: str) -> Tiling | None:
+    """Return the sizes of a launch; None if a launch of a plan can compute one step only.
+
+    The plan must consist of one pass that reads the fields only, at most MOST_FIELDS, no diagonal neighbours and no
+    time; either all fields have periodic edges or none.
+    """
+    (each, *others) = plan.passes
+    periodic = {system.edge(field).kind == "periodic" for field in system.fields}
+    diagonal = any(tap.dx and tap.dy for tap in each.taps)
+    simple = not others and len(plan.stages) == 1 and len(periodic) == 1 and not diagonal
+    known = set(each.sources) <= set(system.fields) == set(each.targets) and len(system.fields) <= MOST_FIELDS
+    if not (simple and known) or "t" in each.names:
+        return None
+    return Tiling(LEVEL_ROWS // (3 * len(system.fields)), columns_of(dtype))
+
+
+HEAD = """
+#define LAUNCH_STEPS {steps}                    // steps of a launch
+#define LANE_COLUMNS {columns}                    // cells of a lane in a row: 16 bytes
+#define STRIP_COLUMNS (32 * LANE_COLUMNS)  // that a warp reads
+#define STRIP_APRON {apron}                     // columns on either side of a strip that are not written
+#define RING_ROWS 6                        // in shared memory
+#define ROWS_AHEAD 5                       // turns from the load of a row to its use
+#define EVERY_LANE 0xffffffff
+
+struct __align__(16) Vector {{
+    {real} cells[LANE_COLUMNS];
+}};
+
+"""
+STREAM = """
+// What a warp reads and writes. Row q is row top + q of the grid.
+struct Stream {{
+    int ny, nx, top;
+    int height, read;         // rows to write and to read
+    int column;               // first column of this lane
+    int places[LANE_COLUMNS];      // where its columns are read
+    bool whole, part;         // whether this lane writes all its columns at once, or some of them one by one
+}};
+
+template <int BYTES>
+__device__ __forceinline__ void copy_async(void* shared, const void* global)
+{{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    const unsigned to = (unsigned)__cvta_generic_to_shared(shared);
+    if (BYTES == 16)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+    else
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(BYTES) : "memory");
+#else
+    if (BYTES == 16)
+        *(Vector*)shared = *(const Vector*)global;
+    else
+        *({real}*)shared = *(const {real}*)global;
+#endif
+}}
+
+__device__ __forceinline__ void close_copies()
+{{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}}
+
+// Waits until at most PENDING rows are on their way.
+template <int PENDING>
+__device__ __forceinline__ void wait_copies()
+{{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+#endif
+}}
+
+// The row or column of the grid whose value cell i has.
+__device__ __forceinline__ int place_of(int i, int n)
+{{
+    {place}
+}}
+
+// INSIDE: the warp reads cells of the grid only, from aligned addresses.
+template <bool INSIDE>
+__device__ __forceinline__ void load_row(const Stream& s, const {real}* a, int q, Vector* to)
+{{
+    const {real}* line = a + (size_t)(INSIDE ? s.top + q : place_of(s.top + q, s.ny)) * s.nx;
+    if (INSIDE) {{
+        copy_async<16>(to, line + s.column);
+    }} else {{
+        #pragma unroll
+        for (int k = 0; k < LANE_COLUMNS; k++) copy_async<sizeof({real})>(&to->cells[k], line + s.places[k]);
+    }}
+}}
+
+__device__ __forceinline__ void take_row(const Vector* from, {real} (&row)[LANE_COLUMNS])
+{{
+    const Vector vector = *from;
+    #pragma unroll
+    for (int k = 0; k < LANE_COLUMNS; k++) row[k] = vector.cells[k];
+}}
+
+__device__ __forceinline__ void store_row(const Stream& s, {real}* a, int q, const {real} (&row)[LANE_COLUMNS])
+{{
+    {real}* line = a + (size_t)(s.top + q) * s.nx + s.column;
+    if (s.whole) {{
+        Vector vector;
+        #pragma unroll
+        for (int k = 0; k < LANE_COLUMNS; k++) vector.cells[k] = row[k];
+        *(Vector*)line = vector;
+    }} else if (s.part) {{
+        #pragma unroll
+        for (int k = 0; k < LANE_COLUMNS; k++)
+            if (s.column + k < s.nx) line[k] = row[k];
+    }}
+}}
+"""
+PLACE = {True: "i %= n;\n    return i < 0 ? i + n : i;", False: "return min(max(i, 0), n - 1);"}  # by: periodic
+
+
+def module(sweep: Sweep, tiling: Tiling, title: str, dtype: str) -> str:
+    """Return the text of the file."""
+    real = REAL[dtype]
+    periodic = sweep.edge(sweep.system.fields[0]).kind == "periodic"
+    text = c_head(title, f"CUDA C, {tiling.steps} steps a launch", [sweep]).replace("one step in", "in")
+    sizes = {"steps": tiling.steps, "columns": tiling.columns, "apron": tiling.apron}
+    text += HEAD.format(real=real, **sizes) + STREAM.lstrip().format(real=real, place=PLACE[periodic])
+    text += f"\nstruct Numbers {{\n    {real} {', '.join(sweep.cell.numbers)};\n}};\n"
+    return text + cell_function(sweep, dtype) + _next_row(sweep, dtype, periodic) + _kernel(sweep, dtype)
+
+
+def _next_row(sweep: Sweep, dtype: str, periodic: bool) -> str:
+    """Return the function that computes a row of the next time from three rows of this one."""
+    real, number, fields = REAL[dtype], language(dtype).number, sweep.system.fields
+    rows = ("below", "here", "above")
+    text = "\n// A row of the next time from three rows of this one. q: its number.\ntemplate <bool INSIDE>\n"
+    head = "__device__ __forceinline__ void next_row("
+    given = ["const Stream& s,", "const Numbers& p,", "int q,"]
+    for field in fields:
+        given += [f"const {real} (&{field}_{row})[LANE_COLUMNS]," for row in rows] + [
+            f"{real} (&{field}_next)[LANE_COLUMNS],"
+        ]
+    text += filled(given, head, " " * len(head)).removesuffix(",") + ")\n{\n"
+    for field in sweep.wide:
+        text += f"    const {real} {field}_before = __shfl_up_sync(EVERY_LANE, {field}_here[LANE_COLUMNS - 1], 1);\n"
+        text += f"    const {real} {field}_after = __shfl_down_sync(EVERY_LANE, {field}_here[0], 1);\n"
+    if not periodic or "y" in sweep.coordinates:
+        text += "    const int row = s.top + q;\n"
+    if "y" in sweep.coordinates:
+        text += f"    const {real} y = ((INSIDE ? row : place_of(row, s.ny)) + {number(0.5)}) * {number(sweep.dx)};\n"
+    text += "    #pragma unroll\n    for (int i_col = 0; i_col < LANE_COLUMNS; i_col++) {\n"
+    for field in sweep.wide:
+        here = f"{field}_here[i_col]"
+        text += f"        {real} {field}_left = i_col ? {field}_here[max(i_col - 1, 0)] : {field}_before;\n"
+        text += f"        {real} {field}_right = i_col + 1 < LANE_COLUMNS"
+        text += f" ? {field}_here[min(i_col + 1, LANE_COLUMNS - 1)] : {field}_after;\n"
+        if periodic:
+            continue
+        edge = sweep.edge(field)
+        ghost = f"{number(2 * edge.value)} - {here}" if edge.kind == "fixed" else here
+        text += f"        {real} {field}_down = {field}_below[i_col], {field}_up = {field}_above[i_col];\n"
+        text += f"        if (!INSIDE) {{\n            const {real} {field}_ghost = {ghost};\n"
+        for side, where in (
+            ("left", "s.column + i_col == 0"), ("right", "s.column + i_col == s.nx - 1"),
+            ("down", "row == 0"), ("up", "row == s.ny - 1"),
+        ):  # fmt: skip
+            text += f"            {field}_{side} = {where} ? {field}_ghost : {field}_{side};\n"
+        text += "        }\n"
+    if "x" in sweep.coordinates:
+        text += f"        const {real} x = (s.places[i_col] + {number(0.5)}) * {number(sweep.dx)};\n"
+    values = [_value(tap, periodic) for tap in sweep.cell.taps]
+    values += [name if name in sweep.coordinates else f"p.{name}" for name in sweep.cell.names]
+    call = f"cell(\n            {by_array(sweep.cell, values, ' ' * 12)});\n"
+    if len(fields) == 1:
+        return text + f"        {fields[0]}_next[i_col] = {call}    }}\n}}\n"
+    text += f"        const Cell new_cell = {call}"
+    text += "".join(f"        {field}_next[i_col] = new_cell.{field};\n" for field in fields)
+    return text + "    }\n}\n"
+
+
+def _value(tap: Tap, periodic: bool) -> str:
+    if tap.dx:
+        return f"{tap.array}_{'left' if tap.dx < 0 else 'right'}"
+    if not tap.dy:
+        return f"{tap.array}_here[i_col]"
+    if periodic:
+        return f"{tap.array}_{'below' if tap.dy < 0 else 'above'}[i_col]"
+    return f"{tap.array}_{'down' if tap.dy < 0 else 'up'}"
+
+
+def _kernel(sweep: Sweep, dtype: str) -> str:
+    real, fields = REAL[dtype], sweep.system.fields
+    sources = [f"const {real}* __restrict__ {field}_in," for field in fields]
+    targets = [f"{real}* __restrict__ {field}_out," for field in fields]
+    arrays = ", ".join([f"{field}_in" for field in fields] + [f"{field}_out" for field in fields])
+    numbers = ", ".join(sweep.cell.numbers)
+
+    def head(name: str, *others: str) -> str:
+        """Return the head of a function of the arrays and other arguments."""
+        return filled([*sources, *targets, *others], name, " " * len(name)).removesuffix(",") + ")"
+
+    def each(*lines: str, indent: int = 4) -> str:
+        """Return lines for each field."""
+        return "".join(f"{' ' * indent}{line.replace('@', field)}\n" for field in fields for line in lines)
+
+    slots = [
+        f"{field}_level[level][{slot}]," for field in fields for slot in ("slot", "(slot + 1) % 3", "(slot + 2) % 3")
+    ]
+    for k, field in enumerate(fields):
+        slots.insert(4 * k + 3, f"{field}_next,")
+    call = filled(["s,", "p,", "turn + 1 - level,", *slots], " " * 20, " " * 20).removesuffix(",")
+    rings = [f"Vector* {field}_ring," for field in fields]
+    return f"""
+template <bool INSIDE>
+{head("__device__ __forceinline__ void compute_rows(", "const Stream& s,", "const Numbers& p,", *rings)}
+{{
+{each(f"{real} @_level[LAUNCH_STEPS][3][LANE_COLUMNS] = {{}};")}    #pragma unroll
+    for (int q = 0; q < RING_ROWS; q++) {{
+{each("load_row<INSIDE>(s, @_in, min(q, s.read - 1), @_ring + q * 32);", indent=8)}        close_copies();
+    }}
+    wait_copies<RING_ROWS - 3>();
+    #pragma unroll
+    for (int q = 0; q < 3; q++) {{
+{each("take_row(@_ring + q * 32, @_level[0][q]);", indent=8)}    }}
+    #pragma unroll
+    for (int q = 0; q < 2; q++) {{
+{each("load_row<INSIDE>(s, @_in, min(RING_ROWS + q, s.read - 1), @_ring + q * 32);", indent=8)}\
+        close_copies();
+    }}
+    int from = 3;  // where the first row of the next three turns lies in the ring
+    for (int first = 0; first < s.read - 2; first += 3) {{
+        #pragma unroll
+        for (int slot = 0; slot < 3; slot++) {{
+            // Level l makes row turn + 1 - l of the next time. Row q of level l lies in slot (q + l) % 3.
+            const int turn = first + slot, loaded = (from + slot + ROWS_AHEAD) % RING_ROWS;
+            if (turn + 3 + ROWS_AHEAD < s.read) {{
+{each("load_row<INSIDE>(s, @_in, turn + 3 + ROWS_AHEAD, @_ring + loaded * 32);", indent=16)}            }}
+            close_copies();
+            #pragma unroll
+            for (int level = 0; level < LAUNCH_STEPS; level++) {{
+{each(f"{real} @_next[LANE_COLUMNS];", indent=16)}                next_row<INSIDE>(
+{call});
+                if (level + 1 < LAUNCH_STEPS) {{
+                    #pragma unroll
+                    for (int i_col = 0; i_col < LANE_COLUMNS; i_col++) {{
+{each("@_level[min(level + 1, LAUNCH_STEPS - 1)][(slot + 2) % 3][i_col] = @_next[i_col];", indent=24)}\
+                    }}
+                }} else if (turn >= 2 * LAUNCH_STEPS - 2 && turn < s.read - 2) {{
+{each("store_row(s, @_out, turn + 2 - LAUNCH_STEPS, @_next);", indent=20)}                }}
+            }}
+            wait_copies<ROWS_AHEAD>();
+{each("take_row(@_ring + (from + slot) % RING_ROWS * 32, @_level[0][slot]);", indent=12)}        }}
+        from = (from + 3) % RING_ROWS;
+    }}
+}}
+
+// One warp a block. Block b owns strip b % strips and `rows` rows from b / strips * rows.
+{head("__device__ __forceinline__ void compute_strip(", "int ny,", "int nx,", "int rows,", "const Numbers& p,")}
+{{
+{each("__shared__ Vector @_rows[RING_ROWS * 32];")}\
+    const int width = STRIP_COLUMNS - 2 * STRIP_APRON, strips = (nx + width - 1) / width, lane = threadIdx.x;
+    const int left = (int)blockIdx.x % strips * width - STRIP_APRON, begin = (int)blockIdx.x / strips * rows;
+    Stream s;
+    s.ny = ny;
+    s.nx = nx;
+    s.top = begin - LAUNCH_STEPS;
+    s.height = min(rows, ny - begin);
+    s.read = s.height + 2 * LAUNCH_STEPS;
+    s.column = left + lane * LANE_COLUMNS;
+    const bool is_owner = lane >= STRIP_APRON / LANE_COLUMNS && lane < (STRIP_COLUMNS - STRIP_APRON) / LANE_COLUMNS;
+    s.whole = is_owner && s.column + LANE_COLUMNS <= nx && nx % LANE_COLUMNS == 0;
+    s.part = is_owner && !s.whole;
+    #pragma unroll
+    for (int i_col = 0; i_col < LANE_COLUMNS; i_col++) s.places[i_col] = place_of(s.column + i_col, nx);
+    const bool is_inside = left >= 0 && left + STRIP_COLUMNS <= nx && s.top >= 0 && s.top + s.read <= ny;
+    if (is_inside && nx % LANE_COLUMNS == 0)
+        compute_rows<true>({arrays}, s, p, {", ".join(f"{field}_rows + lane" for field in fields)});
+    else
+        compute_rows<false>({arrays}, s, p, {", ".join(f"{field}_rows + lane" for field in fields)});
+}}
+
+extern "C" __global__ void __launch_bounds__(32, {BLOCKS})
+{head("many_steps(", "int ny,", "int nx,", "int band_rows,", *(f"{real} {name}," for name in sweep.cell.numbers))}
+{{
+    compute_strip({arrays}, ny, nx, band_rows, {{{numbers}}});
+}}
+"""
