@@ -15,6 +15,14 @@ probe: if the installed library no longer has the code that the fix was written 
 so. `fieldlab info` lists their states. The environment variable `FIELDLAB_FIXES` switches them: `none`, or names with a
 minus, such as `-layout_once,-press`.
 
+With `FIELDLAB_FIXES=none` the browser tests of `make test` pass, except those of the fixes themselves
+(`tests/browser/test_upstream.py`), which are skipped. A user then notices two things apart from the times below:
+
+* without `press`, a stroke or a drag does nothing unless the pointer moves 5 px in its first 300 ms;
+* without `local_theme`, the log says that the server `discarded a change that is not on the allow-list:
+  LinearAxis.axis_line_color` and the like: the browser sends the colours of its theme for each plot, some hundred small
+  messages a lab. Discarding them changes no picture, neither on this page nor on others.
+
 This page is written by `python -m app.upstream > docs/upstream.md`.
 
 """
