@@ -98,7 +98,7 @@ def names(wheel):
 
 
 def test_wheel_has_every_source_that_the_tree_has(names):
-    kinds = {".py", ".cu", ".cuh", ".md", ".css", ".js", ".svg", ".json", ".html"}
+    kinds = {".py", ".cu", ".cuh", ".txt", ".md", ".css", ".js", ".svg", ".json", ".html"}
     tree = [path for package in ("app", "compute") for path in (ROOT / package).rglob("*") if path.suffix in kinds]
     ours = [path for path in tree if "__pycache__" not in path.parts]  # the caches of kernels
     assert {path.relative_to(ROOT).as_posix() for path in ours} - names == set()
