@@ -12,7 +12,7 @@ from compute.devices.cuda_source import compile_cuda_text
 from compute.devices.devices import Array
 from compute.labs.equations.forms import Program
 from compute.labs.equations.forms.cuda_form import THREADS, columns_of, rows_of
-from compute.labs.equations.forms.cuda_steps_form import WARP, Tiling
+from compute.labs.equations.forms.cuda_steps_form import WARP, Tiling, arrays_read
 from compute.labs.equations.kept import digest
 from compute.labs.equations.stepping import Launch, State, advance
 
@@ -64,16 +64,15 @@ def _kernels(program: Program, dtype: str) -> Launch:
 def _many_steps(program: Program, tiling: Tiling, dtype: str, device: int) -> Launch:
     text = program.steps_source(dtype)
     kernel = compile_cuda_text(text, name=f"equations.{digest(text)}.cu").get_function("many_steps")
-    processors = multiprocessors(device)
+    processors, (sweep,) = multiprocessors(device), program.sweeps
 
     def launch(_: int, read: Sequence[Array], written: Sequence[Array], scalars: Sequence[Any]) -> None:
         """Launch the steps."""
         ny, nx = written[0].shape
         warps, rows = tiling.cut(ny, nx, processors)
-        (each,) = program.plan.passes
-        inputs = dict(zip(each.sources, read, strict=True))
-        outputs = dict(zip(each.targets, written, strict=True))
-        arrays = [inputs[name] for name in program.system.fields] + [outputs[name] for name in program.system.fields]
+        inputs = dict(zip(sweep.cell.sources, read, strict=True))
+        outputs = dict(zip(sweep.cell.targets, written, strict=True))
+        arrays = *(inputs[name] for name in arrays_read(sweep)), *(outputs[name] for name in program.system.fields)
         kernel((warps,), (WARP,), (*arrays, np.int32(ny), np.int32(nx), np.int32(rows), *scalars))
 
     return launch

@@ -10,6 +10,7 @@ the cells at an edge replace their neighbours beyond it at each level, in warps 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compute.labs.equations.forms.cuda_form import REAL, cell_function, columns_of, language
@@ -21,6 +22,7 @@ WARP = 32
 MOST_FIELDS = 2
 BLOCKS = 12  # warps of a multiprocessor, which limits their registers
 TALL = 400  # largest number of rows of a warp: more, shorter warps balance the load
+WALL = "wall"
 LEVEL_ROWS = 24  # rows of all fields in a lane's registers, 3 for each level and field, of 16 bytes
 
 
@@ -46,18 +48,23 @@ class Tiling:
         return strips * -(-ny // rows), rows
 
 
+def arrays_read(sweep: Sweep) -> list[str]:
+    """Return the arrays that a launch reads, in the order of its arguments."""
+    return [*sweep.system.fields, *(array for array in sweep.cell.sources if array == WALL)]
+
+
 def tiling(system: System, plan: Plan, dtype: str) -> Tiling | None:
     """Return the sizes of a launch; None if a launch of a plan can compute one step only.
 
-    The plan must consist of one pass that reads the fields only, at most MOST_FIELDS, no diagonal neighbours and no
-    time; either all fields have periodic edges or none.
+    The plan must consist of one pass that reads at most MOST_FIELDS fields and `wall`, no diagonal neighbours and no
+    time. Either all fields have periodic edges or none.
     """
     (each, *others) = plan.passes
     periodic = {system.edge(field).kind == "periodic" for field in system.fields}
     diagonal = any(tap.dx and tap.dy for tap in each.taps)
     simple = not others and len(plan.stages) == 1 and len(periodic) == 1 and not diagonal
-    known = set(each.sources) <= set(system.fields) == set(each.targets) and len(system.fields) <= MOST_FIELDS
-    if not (simple and known) or "t" in each.names:
+    known = set(each.sources) <= {*system.fields, WALL} and set(each.targets) == set(system.fields)
+    if not (simple and known) or len(system.fields) > MOST_FIELDS or "t" in each.names:
         return None
     return Tiling(LEVEL_ROWS // (3 * len(system.fields)), columns_of(dtype))
 
@@ -160,6 +167,25 @@ __device__ __forceinline__ void store_row(const Stream& s, {real}* a, int q, con
     }}
 }}
 """
+WALLS = """
+#define ROW_BITS (LANE_COLUMNS + 2)  // of the wall: column - 1 ... column + LANE_COLUMNS, from the lowest bit
+
+// The wall in a row of this lane and in the columns on either side.
+__device__ __forceinline__ unsigned bits_of(const Vector* from)
+{{
+    const Vector vector = *from;
+    unsigned bits = 0;
+    #pragma unroll
+    for (int k = 0; k < LANE_COLUMNS; k++) bits |= (unsigned)(vector.cells[k] > 0) << (k + 1);
+    const unsigned before = __shfl_up_sync(EVERY_LANE, bits, 1), after = __shfl_down_sync(EVERY_LANE, bits, 1);
+    return bits | (before >> LANE_COLUMNS & 1) | (after >> 1 & 1) << (LANE_COLUMNS + 1);
+}}
+
+__device__ __forceinline__ {real} is_wall(unsigned bits, int place)
+{{
+    return (bits >> place & 1) ? {one} : {zero};
+}}
+"""
 PLACE = {True: "i %= n;\n    return i < 0 ? i + n : i;", False: "return min(max(i, 0), n - 1);"}  # by: periodic
 
 
@@ -170,6 +196,8 @@ def module(sweep: Sweep, tiling: Tiling, title: str, dtype: str) -> str:
     text = c_head(title, f"CUDA C, {tiling.steps} steps a launch", [sweep]).replace("one step in", "in")
     sizes = {"steps": tiling.steps, "columns": tiling.columns, "apron": tiling.apron}
     text += HEAD.format(real=real, **sizes) + STREAM.lstrip().format(real=real, place=PLACE[periodic])
+    if WALL in sweep.cell.sources:
+        text += WALLS.format(real=real, one=language(dtype).number(1.0), zero=language(dtype).number(0.0))
     text += f"\nstruct Numbers {{\n    {real} {', '.join(sweep.cell.numbers)};\n}};\n"
     return text + cell_function(sweep, dtype) + _next_row(sweep, dtype, periodic) + _kernel(sweep, dtype)
 
@@ -185,8 +213,10 @@ def _next_row(sweep: Sweep, dtype: str, periodic: bool) -> str:
         given += [f"const {real} (&{field}_{row})[LANE_COLUMNS]," for row in rows] + [
             f"{real} (&{field}_next)[LANE_COLUMNS],"
         ]
+    given += ["unsigned wall_bits,"] if WALL in sweep.cell.sources else []
     text += filled(given, head, " " * len(head)).removesuffix(",") + ")\n{\n"
-    for field in sweep.wide:
+    wide = [field for field in sweep.wide if field != WALL]
+    for field in wide:
         text += f"    const {real} {field}_before = __shfl_up_sync(EVERY_LANE, {field}_here[LANE_COLUMNS - 1], 1);\n"
         text += f"    const {real} {field}_after = __shfl_down_sync(EVERY_LANE, {field}_here[0], 1);\n"
     if not periodic or "y" in sweep.coordinates:
@@ -194,23 +224,7 @@ def _next_row(sweep: Sweep, dtype: str, periodic: bool) -> str:
     if "y" in sweep.coordinates:
         text += f"    const {real} y = ((INSIDE ? row : place_of(row, s.ny)) + {number(0.5)}) * {number(sweep.dx)};\n"
     text += "    #pragma unroll\n    for (int i_col = 0; i_col < LANE_COLUMNS; i_col++) {\n"
-    for field in sweep.wide:
-        here = f"{field}_here[i_col]"
-        text += f"        {real} {field}_left = i_col ? {field}_here[max(i_col - 1, 0)] : {field}_before;\n"
-        text += f"        {real} {field}_right = i_col + 1 < LANE_COLUMNS"
-        text += f" ? {field}_here[min(i_col + 1, LANE_COLUMNS - 1)] : {field}_after;\n"
-        if periodic:
-            continue
-        edge = sweep.edge(field)
-        ghost = f"{number(2 * edge.value)} - {here}" if edge.kind == "fixed" else here
-        text += f"        {real} {field}_down = {field}_below[i_col], {field}_up = {field}_above[i_col];\n"
-        text += f"        if (!INSIDE) {{\n            const {real} {field}_ghost = {ghost};\n"
-        for side, where in (
-            ("left", "s.column + i_col == 0"), ("right", "s.column + i_col == s.nx - 1"),
-            ("down", "row == 0"), ("up", "row == s.ny - 1"),
-        ):  # fmt: skip
-            text += f"            {field}_{side} = {where} ? {field}_ghost : {field}_{side};\n"
-        text += "        }\n"
+    text += "".join(_neighbours(sweep, field, dtype, periodic) for field in wide)
     if "x" in sweep.coordinates:
         text += f"        const {real} x = (s.places[i_col] + {number(0.5)}) * {number(sweep.dx)};\n"
     values = [_value(tap, periodic) for tap in sweep.cell.taps]
@@ -223,7 +237,29 @@ def _next_row(sweep: Sweep, dtype: str, periodic: bool) -> str:
     return text + "    }\n}\n"
 
 
+def _neighbours(sweep: Sweep, field: str, dtype: str, periodic: bool) -> str:
+    """Return the lines for the neighbours of a cell; beyond an edge that is not periodic, they depend on the cell."""
+    real, here, edge = REAL[dtype], f"{field}_here[i_col]", sweep.edge(field)
+    text = f"        {real} {field}_left = i_col ? {field}_here[max(i_col - 1, 0)] : {field}_before;\n"
+    text += f"        {real} {field}_right = i_col + 1 < LANE_COLUMNS"
+    text += f" ? {field}_here[min(i_col + 1, LANE_COLUMNS - 1)] : {field}_after;\n"
+    if periodic:
+        return text
+    ghost = f"{language(dtype).number(2 * edge.value)} - {here}" if edge.kind == "fixed" else here
+    text += f"        {real} {field}_down = {field}_below[i_col], {field}_up = {field}_above[i_col];\n"
+    text += f"        if (!INSIDE) {{\n            const {real} {field}_ghost = {ghost};\n"
+    for side, where in (
+        ("left", "s.column + i_col == 0"), ("right", "s.column + i_col == s.nx - 1"),
+        ("down", "row == 0"), ("up", "row == s.ny - 1"),
+    ):  # fmt: skip
+        text += f"            {field}_{side} = {where} ? {field}_ghost : {field}_{side};\n"
+    return text + "        }\n"
+
+
 def _value(tap: Tap, periodic: bool) -> str:
+    if tap.array == WALL:
+        row = {1: "", 0: "ROW_BITS + ", -1: "2 * ROW_BITS + "}[tap.dy]
+        return f"is_wall(wall_bits, {row}i_col{('', ' + 1', ' + 2')[tap.dx + 1]})"
     if tap.dx:
         return f"{tap.array}_{'left' if tap.dx < 0 else 'right'}"
     if not tap.dy:
@@ -234,42 +270,54 @@ def _value(tap: Tap, periodic: bool) -> str:
 
 
 def _kernel(sweep: Sweep, dtype: str) -> str:
-    real, fields = REAL[dtype], sweep.system.fields
-    sources = [f"const {real}* __restrict__ {field}_in," for field in fields]
+    real, fields, read = REAL[dtype], sweep.system.fields, arrays_read(sweep)
+    sources = [f"const {real}* __restrict__ {array}_in," for array in read]
     targets = [f"{real}* __restrict__ {field}_out," for field in fields]
-    arrays = ", ".join([f"{field}_in" for field in fields] + [f"{field}_out" for field in fields])
+    arrays = ", ".join([f"{array}_in" for array in read] + [f"{field}_out" for field in fields])
     numbers = ", ".join(sweep.cell.numbers)
 
     def head(name: str, *others: str) -> str:
         """Return the head of a function of the arrays and other arguments."""
         return filled([*sources, *targets, *others], name, " " * len(name)).removesuffix(",") + ")"
 
-    def each(*lines: str, indent: int = 4) -> str:
-        """Return lines for each field."""
-        return "".join(f"{' ' * indent}{line.replace('@', field)}\n" for field in fields for line in lines)
+    def each(line: str, indent: int = 4, arrays: Sequence[str] = fields) -> str:
+        """Return a line for each array."""
+        return "".join(f"{' ' * indent}{line.replace('@', array)}\n" for array in arrays)
+
+    def wall(line: str, indent: int = 4) -> str:
+        """Return a line for the wall, if there is one."""
+        return each(line, indent, [array for array in read if array == WALL])
 
     slots = [
         f"{field}_level[level][{slot}]," for field in fields for slot in ("slot", "(slot + 1) % 3", "(slot + 2) % 3")
     ]
     for k, field in enumerate(fields):
         slots.insert(4 * k + 3, f"{field}_next,")
+    if WALL in read:
+        slots.append("(unsigned)(wall_rows >> ROW_BITS * level),")
     call = filled(["s,", "p,", "turn + 1 - level,", *slots], " " * 20, " " * 20).removesuffix(",")
-    rings = [f"Vector* {field}_ring," for field in fields]
+    rings = [f"Vector* {array}_ring," for array in read]
+    strip_rings = ", ".join(f"{array}_strip + lane" for array in read)
     return f"""
 template <bool INSIDE>
 {head("__device__ __forceinline__ void compute_rows(", "const Stream& s,", "const Numbers& p,", *rings)}
 {{
-{each(f"{real} @_level[LAUNCH_STEPS][3][LANE_COLUMNS] = {{}};")}    #pragma unroll
+{each(f"{real} @_level[LAUNCH_STEPS][3][LANE_COLUMNS] = {{}};")}\
+{wall("unsigned long long wall_rows = 0;  // the newest row lowest")}\
+    #pragma unroll
     for (int q = 0; q < RING_ROWS; q++) {{
-{each("load_row<INSIDE>(s, @_in, min(q, s.read - 1), @_ring + q * 32);", indent=8)}        close_copies();
+{each("load_row<INSIDE>(s, @_in, min(q, s.read - 1), @_ring + q * 32);", 8, read)}\
+        close_copies();
     }}
     wait_copies<RING_ROWS - 3>();
     #pragma unroll
     for (int q = 0; q < 3; q++) {{
-{each("take_row(@_ring + q * 32, @_level[0][q]);", indent=8)}    }}
+{each("take_row(@_ring + q * 32, @_level[0][q]);", 8)}\
+{wall("wall_rows = (wall_rows << ROW_BITS) | bits_of(wall_ring + q * 32);", 8)}\
+    }}
     #pragma unroll
     for (int q = 0; q < 2; q++) {{
-{each("load_row<INSIDE>(s, @_in, min(RING_ROWS + q, s.read - 1), @_ring + q * 32);", indent=8)}\
+{each("load_row<INSIDE>(s, @_in, min(RING_ROWS + q, s.read - 1), @_ring + q * 32);", 8, read)}\
         close_copies();
     }}
     int from = 3;  // where the first row of the next three turns lies in the ring
@@ -279,22 +327,25 @@ template <bool INSIDE>
             // Level l makes row turn + 1 - l of the next time. Row q of level l lies in slot (q + l) % 3.
             const int turn = first + slot, loaded = (from + slot + ROWS_AHEAD) % RING_ROWS;
             if (turn + 3 + ROWS_AHEAD < s.read) {{
-{each("load_row<INSIDE>(s, @_in, turn + 3 + ROWS_AHEAD, @_ring + loaded * 32);", indent=16)}            }}
+{each("load_row<INSIDE>(s, @_in, turn + 3 + ROWS_AHEAD, @_ring + loaded * 32);", 16, read)}\
+            }}
             close_copies();
             #pragma unroll
             for (int level = 0; level < LAUNCH_STEPS; level++) {{
-{each(f"{real} @_next[LANE_COLUMNS];", indent=16)}                next_row<INSIDE>(
+{each(f"{real} @_next[LANE_COLUMNS];", 16)}                next_row<INSIDE>(
 {call});
                 if (level + 1 < LAUNCH_STEPS) {{
                     #pragma unroll
                     for (int i_col = 0; i_col < LANE_COLUMNS; i_col++) {{
-{each("@_level[min(level + 1, LAUNCH_STEPS - 1)][(slot + 2) % 3][i_col] = @_next[i_col];", indent=24)}\
+{each("@_level[min(level + 1, LAUNCH_STEPS - 1)][(slot + 2) % 3][i_col] = @_next[i_col];", 24)}\
                     }}
                 }} else if (turn >= 2 * LAUNCH_STEPS - 2 && turn < s.read - 2) {{
-{each("store_row(s, @_out, turn + 2 - LAUNCH_STEPS, @_next);", indent=20)}                }}
+{each("store_row(s, @_out, turn + 2 - LAUNCH_STEPS, @_next);", 20)}                }}
             }}
             wait_copies<ROWS_AHEAD>();
-{each("take_row(@_ring + (from + slot) % RING_ROWS * 32, @_level[0][slot]);", indent=12)}        }}
+{each("take_row(@_ring + (from + slot) % RING_ROWS * 32, @_level[0][slot]);", 12)}\
+{wall("wall_rows = (wall_rows << ROW_BITS) | bits_of(wall_ring + (from + slot) % RING_ROWS * 32);", 12)}\
+        }}
         from = (from + 3) % RING_ROWS;
     }}
 }}
@@ -302,7 +353,7 @@ template <bool INSIDE>
 // One warp a block. Block b owns strip b % strips and `rows` rows from b / strips * rows.
 {head("__device__ __forceinline__ void compute_strip(", "int ny,", "int nx,", "int rows,", "const Numbers& p,")}
 {{
-{each("__shared__ Vector @_rows[RING_ROWS * 32];")}\
+{each("__shared__ Vector @_strip[RING_ROWS * 32];", 4, read)}\
     const int width = STRIP_COLUMNS - 2 * STRIP_APRON, strips = (nx + width - 1) / width, lane = threadIdx.x;
     const int left = (int)blockIdx.x % strips * width - STRIP_APRON, begin = (int)blockIdx.x / strips * rows;
     Stream s;
@@ -319,9 +370,9 @@ template <bool INSIDE>
     for (int i_col = 0; i_col < LANE_COLUMNS; i_col++) s.places[i_col] = place_of(s.column + i_col, nx);
     const bool is_inside = left >= 0 && left + STRIP_COLUMNS <= nx && s.top >= 0 && s.top + s.read <= ny;
     if (is_inside && nx % LANE_COLUMNS == 0)
-        compute_rows<true>({arrays}, s, p, {", ".join(f"{field}_rows + lane" for field in fields)});
+        compute_rows<true>({arrays}, s, p, {strip_rings});
     else
-        compute_rows<false>({arrays}, s, p, {", ".join(f"{field}_rows + lane" for field in fields)});
+        compute_rows<false>({arrays}, s, p, {strip_rings});
 }}
 
 extern "C" __global__ void __launch_bounds__(32, {BLOCKS})

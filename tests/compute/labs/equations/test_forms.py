@@ -124,6 +124,7 @@ def test_cuda_c_equals_numpy(on_cpu, name, dtype):
 TILED = {
     "edges": "u_t = lap(u)/9 - dx(v)/3 + x*dy(u)/99; v_t = lap(v)/9 + y*u/99; edges: fixed 0.3; u: zero-flux",
     "periodic": "u_t = lap(u)/9 - dx(u) + x*dy(u)/99 - y/99",
+    "wall": "u_t = lap(u)/9 + x; v_t = -u; wall = step(x - 4); edges: zero-flux",
     "symplectic": "u_t = v; v_t = lap(u)/9; scheme = symplectic; edges: fixed 0.25",
 }
 LARGER = [*SHAPES, (40, 260), (25, 131), (300, 33)]  # inner strips, ragged ones, several bands
@@ -147,7 +148,7 @@ def test_several_steps_a_launch_equal_single_steps(on_cpu, name, dtype):
 
 
 def test_several_steps_a_launch_are_for_one_pass_over_its_fields():
-    assert set(TILED) | {"heat", "Gray-Scott", "gray_scott", "chemotaxis"} <= set(tiled())
+    assert set(TILED) | {"heat", "Gray-Scott", "gray_scott", "chemotaxis", "wave", "fisher_maze"} <= set(tiled())
     for text in (EXACT["walls"], EXACT["Burgers"], EXACT["Cahn-Hilliard"], EXACT["four"], "u_t = lap(u)/9 + t"):
         assert program(text).steps_tiling("float32") is None
         with pytest.raises(ValueError, match="one pass over at most two fields"):
