@@ -107,7 +107,7 @@ class Token:
     column: int
 
     def __str__(self) -> str:
-        return "the end" if self.kind == "end" else repr(self.text)
+        return "the end" if self.kind == "end" else repr(self.text[:40])
 
 
 class Tokens:
@@ -182,7 +182,7 @@ class Tokens:
             parts += [self.take().text, self.take().text]
         word = "".join(parts)
         if word not in known:
-            self.fail(f"{what} must be one of {', '.join(known)}, not {word!r}{nearest(word, known)}", first.column)
+            self.fail(f"{what} must be one of {', '.join(known)}, not {word[:40]!r}{nearest(word, known)}", first.column)
         return word
 
 
@@ -497,7 +497,7 @@ class _Reader:
         """Read the scheme, or the edges of one array or all."""
         separator = tokens.take()
         if separator.text not in (":", "="):
-            tokens.fail(f"expected ':' after {name!r}, not {separator}", separator.column)
+            tokens.fail(f"expected ':' after {name[:40]!r}, not {separator}", separator.column)
         self._once(f"{name}:", head, tokens)
         if name == "scheme":
             self.system.scheme = cast(SchemeName, tokens.word("scheme", SCHEMES))
@@ -511,7 +511,7 @@ class _Reader:
 
     def _once(self, key: str, head: Token, tokens: Tokens) -> None:
         if key in self.places:
-            tokens.fail(f"{key.rstrip(':')} is defined twice", head.column)
+            tokens.fail(f"{key.rstrip(':')[:40]} is defined twice", head.column)
         self.places[key] = head
 
     def _define(self, key: str, kind: str, name: str, head: Token, tokens: Tokens) -> None:

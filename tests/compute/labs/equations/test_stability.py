@@ -46,6 +46,12 @@ def test_the_bound_follows_parameters_and_state():
     assert stability(system, {"u": np.full((2, 2), 2.0)}).limit == pytest.approx(2 / 12)
 
 
+def test_on_a_large_grid_the_rows_of_the_extreme_values_count():
+    u = np.zeros((1000, 500))
+    u[501, 77] = -4.0
+    assert stability(read("u_t = -u^3"), {"u": u}).limit == pytest.approx(2 / 48)
+
+
 @pytest.mark.parametrize("text", [HEAT, WAVE, VISSCHER, HEAT + "; scheme: rk3"])
 def test_a_checkerboard_grows_beyond_the_bound_only(text):
     """On a periodic grid of even sizes it is the mode that the bound is about."""
