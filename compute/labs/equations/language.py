@@ -25,8 +25,9 @@ from __future__ import annotations
 import difflib
 import keyword
 import math
+import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn, cast, get_args
@@ -95,6 +96,10 @@ TOKEN = re.compile(
     r"|(?P<sign>\*\*|<=|>=|[-+*/^(),<>=:\[\]])"
 )
 LEVELS = {"+": 1, "-": 1, "*": 2, "/": 2}
+_ARITHMETIC = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": math.pow}
+_CURVES = {"sin": math.sin, "cos": math.cos, "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "tanh": math.tanh}
+_PARTS: dict[str, Callable[..., float]] = {"abs": abs, "min": min, "max": max, "step": lambda value: float(value > 0)}
+CONSTANT: dict[str, Callable[..., float]] = _ARITHMETIC | _CURVES | _PARTS  # of constant operands
 
 
 @dataclass(frozen=True)
@@ -137,8 +142,8 @@ class Tokens:
         """Raise EquationError at a column, or at the next token."""
         raise EquationError(message, self.text, self.line, self.token.column if column is None else column)
 
-    def take(self) -> Token:
-        """Return the next token, and go on to the one after it; the end stays."""
+    def advance(self) -> Token:
+        """Return the next token and move to the token after it; the end stays."""
         token = self.token
         self.position += token.kind != "end"
         return token
@@ -148,10 +153,10 @@ class Tokens:
         return self.token.kind == "sign" and self.token.text in signs
 
     def expect(self, sign: str, why: str = "") -> Token:
-        """Take a sign; any other token is an error."""
+        """Read a sign; raise an error at any other token."""
         if not self.next_is(sign):
             self.fail(f"expected {sign!r}{why}, not {self.token}")
-        return self.take()
+        return self.advance()
 
     def end(self) -> None:
         """Raise an error unless all tokens have been read."""
@@ -161,28 +166,30 @@ class Tokens:
             self.fail(f"expected an operator or the end, not {self.token}")
 
     def number(self) -> float:
-        """Take a number without sign."""
+        """Read a number without sign."""
         if self.token.kind != "number":
             self.fail(f"expected a number, not {self.token}")
         value = float(self.token.text)
         if value != 0 and not LEAST <= value <= MOST:
             self.fail(f"{self.token.text[:20]} is outside {LEAST:g} … {MOST:g}, the range of float32")
-        self.take()
+        self.advance()
         return value
 
     def signed(self) -> float:
-        """Take a number with or without sign."""
-        sign = self.take().text if self.next_is("+", "-") else "+"
+        """Read a number with or without sign."""
+        sign = self.advance().text if self.next_is("+", "-") else "+"
         return -self.number() if sign == "-" else self.number()
 
     def word(self, what: str, known: Iterable[str]) -> str:
-        """Take one of the words, which may contain a hyphen."""
-        first, parts = self.token, [self.take().text]
+        """Read one of the words, which may contain a hyphen."""
+        first, parts = self.token, [self.advance().text]
         while self.next_is("-") and self.tokens[self.position + 1].kind == "name":
-            parts += [self.take().text, self.take().text]
+            parts += [self.advance().text, self.advance().text]
         word = "".join(parts)
         if word not in known:
-            self.fail(f"{what} must be one of {', '.join(known)}, not {word[:40]!r}{nearest(word, known)}", first.column)
+            self.fail(
+                f"{what} must be one of {', '.join(known)}, not {word[:40]!r}{nearest(word, known)}", first.column
+            )
         return word
 
 
@@ -193,10 +200,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 class Names:
-    """What expressions may use, and what they have used up.
+    """Known names, and properties of the nodes of all expressions.
 
-    known: names with a value. heights: the depth of each node and of each named expression. varying: names that depend
-    on a field, which initial values cannot use. below: names that are defined further below.
+    known: names with a value. varying: names that depend on a field, which initial values cannot use. below: names that
+    are defined further below. heights: the depth of each node and of each named expression. constants: the values of
+    nodes and named expressions without parameters and fields.
     """
 
     def __init__(self) -> None:
@@ -204,6 +212,7 @@ class Names:
         self.varying: set[str] = set()
         self.below: set[str] = set()
         self.heights: dict[Node, int] = {}
+        self.constants: dict[Node, float] = {Name("pi"): math.pi}
         self.nodes = 0
 
 
@@ -228,7 +237,7 @@ class Parser:
         """Return operands joined by operators of `level` or a higher one."""
         node = self.signed()
         while self.tokens.next_is(*LEVELS) and LEVELS[self.tokens.token.text] >= level:
-            operator = self.tokens.take()
+            operator = self.tokens.advance()
             right = self.expression(LEVELS[operator.text] + 1)
             node = self._made(Binary(cast(BinaryOperator, operator.text), node, right), operator)
         return node
@@ -237,13 +246,13 @@ class Parser:
         """Return an operand with its signs and its exponent: -u^2 is -(u^2), and a^b^c is a^(b^c)."""
         first = self.tokens.token
         if self.tokens.next_is("+", "-"):
-            self.tokens.take()
+            self.tokens.advance()
             with self._nested():
                 node = self.signed()
             return self._made(Negative(node), first) if first.text == "-" else node
         node = self.primary()
         if self.tokens.next_is("^"):
-            operator = self.tokens.take()
+            operator = self.tokens.advance()
             first = self.tokens.token
             with self._nested():
                 exponent = self._exponent(self.signed(), first)
@@ -256,14 +265,14 @@ class Parser:
         if first.kind == "number":
             return self._made(Number(self.tokens.number()), first)
         if self.tokens.next_is("("):
-            self.tokens.take()
+            self.tokens.advance()
             with self._nested():
                 node = self.expression()
             self._close(first)
             return node
         if first.kind != "name":
             self.tokens.fail(f"expected a number, a name or '(', not {first}")
-        self.tokens.take()
+        self.tokens.advance()
         return self._call(first) if self.tokens.next_is("(") else self._name(first)
 
     def _name(self, token: Token) -> Node:
@@ -282,7 +291,7 @@ class Parser:
         return self._made(Name(name), token)
 
     def _call(self, token: Token) -> Node:
-        name, opened = token.text, self.tokens.take()
+        name, opened = token.text, self.tokens.advance()
         if name in self.names.known:
             self.tokens.fail(f"expected an operator between {name!r} and '(': a product needs *", opened.column)
         if name not in ARITIES:
@@ -296,7 +305,7 @@ class Parser:
         with self._nested():
             arguments = [self._condition() if name == "where" else self.expression()]
             while self.tokens.next_is(","):
-                self.tokens.take()
+                self.tokens.advance()
                 arguments.append(self.expression())
         self._close(opened)
         if len(arguments) != ARITIES[name]:
@@ -323,15 +332,15 @@ class Parser:
         left, operator = self.expression(), self.tokens.token
         if not self.tokens.next_is(*get_args(Comparison)):
             self.tokens.fail("where needs a comparison first: where(u > 0.5, then, else)")
-        self.tokens.take()
+        self.tokens.advance()
         return self._made(Compare(cast(Comparison, operator.text), left, self.expression()), operator)
 
     def _exponent(self, node: Node, token: Token) -> Node:
         """Return the exponent; a constant one as a number, within its bound."""
-        value = constant(node)
+        value = self.names.constants.get(node)
         if value is None:
             return node
-        if not abs(value) <= MOST_EXPONENT:
+        if abs(value) > MOST_EXPONENT:
             self.tokens.fail(f"a constant exponent lies within -{MOST_EXPONENT} … {MOST_EXPONENT}", token.column)
         number = self._made(Number(abs(value)), token)
         return self._made(Negative(number), token) if value < 0 else number
@@ -358,27 +367,29 @@ class Parser:
             heights[node] = 1 + max((heights[each] for each in children(node)), default=0)
         if heights[node] > MOST_DEPTH:
             self.tokens.fail(f"more than {MOST_DEPTH} operations in each other or in a chain", token.column)
+        if node not in names.constants:
+            value = self._constant(node)
+            if value is not None:
+                names.constants[node] = value
+                if not abs(value) <= MOST:
+                    self.tokens.fail(f"a constant is not finite, or larger than {MOST:g}", token.column)
         return node
 
-
-def constant(node: Node) -> float | None:
-    """Return the value of an expression of numbers; nan if it has none, None for one with names."""
-    match node:
-        case Number(value):
-            return value
-        case Negative(operand):
-            value_of = constant(operand)
-            return None if value_of is None else -value_of
-        case Binary(op, left, right):
-            a, b = constant(left), constant(right)
-            if a is None or b is None:
-                return None
-            try:
-                values = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}
-                return values[op]() if op in values else math.pow(a, b)
-            except (OverflowError, ValueError, ZeroDivisionError):
-                return math.nan
-    return None
+    def _constant(self, node: Node) -> float | None:
+        """Return the value of a node whose operands are constants, nan if it has none; None for another node."""
+        operands = [self.names.constants.get(each) for each in children(node)]
+        values = [value for value in operands if value is not None]
+        if isinstance(node, Number):
+            return node.value
+        if isinstance(node, Negative) and values:
+            return -values[0]
+        key = node.op if isinstance(node, Binary) else node.name if isinstance(node, Call) else ""
+        if key not in CONSTANT or len(values) < len(operands):
+            return None
+        try:
+            return CONSTANT[key](*values)
+        except (ArithmeticError, ValueError):
+            return math.nan
 
 
 def read(text: str) -> System:
@@ -433,17 +444,17 @@ class _Reader:
         return system
 
     def _statement(self, tokens: Tokens) -> None:
-        head = tokens.take()
+        head = tokens.advance()
         if head.kind != "name":
             tokens.fail("a statement begins with a name: u_t = …, u(0) = …, F = 1 in [0, 2], edges: …", head.column)
         name = head.text
         if tokens.next_is(":") or name == "scheme":
             self._setting(name, head, tokens)
         elif tokens.next_is("("):
-            tokens.take()
-            if tokens.take().text != "0" or not tokens.next_is(")"):
+            tokens.advance()
+            if tokens.advance().text != "0" or not tokens.next_is(")"):
                 tokens.fail(f"an initial value begins with {name[:16]}(0) = …", head.column)
-            tokens.take()
+            tokens.advance()
             tokens.expect("=")
             self._define(f"{name}(0)", "initial", name, head, tokens)
         elif name.endswith("_t"):
@@ -457,7 +468,7 @@ class _Reader:
             self._value(name, head, tokens)
 
     def _value(self, name: str, head: Token, tokens: Tokens) -> None:
-        """Read what follows `name =`."""
+        """Read the right side of `name =`."""
         if name in ("dx", "dt"):
             self._once(name, head, tokens)
             value = tokens.signed()
@@ -479,7 +490,7 @@ class _Reader:
     def _parameter(self, name: str, tokens: Tokens) -> Parameter:
         first = tokens.token
         value = tokens.signed()
-        if tokens.take().text != "in":
+        if tokens.advance().text != "in":
             tokens.fail(f"a parameter has the form {name} = value in [low, high]", first.column)
         tokens.expect("[")
         low = tokens.signed()
@@ -495,7 +506,7 @@ class _Reader:
 
     def _setting(self, name: str, head: Token, tokens: Tokens) -> None:
         """Read the scheme, or the edges of one array or all."""
-        separator = tokens.take()
+        separator = tokens.advance()
         if separator.text not in (":", "="):
             tokens.fail(f"expected ':' after {name[:40]!r}, not {separator}", separator.column)
         self._once(f"{name}:", head, tokens)
@@ -538,6 +549,8 @@ class _Reader:
             names.below.discard(name)
             names.known.add(name)
             names.heights[Name(name)] = names.heights[node]
+            if node in names.constants:
+                names.constants[Name(name)] = names.constants[node]
             names.varying |= {name} if parser.varying else set()
             system.named[name] = node
         elif kind == "rate":

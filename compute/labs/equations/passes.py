@@ -199,7 +199,7 @@ class _Lowering:
 
 
 def operands(node: Call) -> list[Node]:
-    """Return what a derivative differentiates: for div, the field or expression and the factor, if there is one."""
+    """Return the operands of a derivative: of div, the differentiated expression, and the factor if there is one."""
     argument = node.arguments[0]
     if node.name != "div":
         return [argument] if node.name != "grad" else []
@@ -351,7 +351,7 @@ class _Cell:
         names: set[str] = set()
 
         def visit(node: Node) -> int:
-            """Collect what a value needs; return its size."""
+            """Collect the taps and names of a value; return its size."""
             if isinstance(node, Ref):
                 place(node.name)
             elif isinstance(node, Tap):

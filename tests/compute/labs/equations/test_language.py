@@ -52,11 +52,16 @@ def test_operators_bind_as_in_mathematics(expression, value):
     assert rate(expression, a=3, b=5) == pytest.approx(value)
 
 
+def test_a_constant_exponent_becomes_a_number():
+    system = read("n = 1 + 1; u_t = u^n + u^(n/4) + u^-n")
+    assert words(system.rates["u"]) == "u^2 + u^0.5 + u^(-2)"
+
+
 @pytest.mark.parametrize(
     "text", ["a - (b - c)", "(a + b)*c", "-(a + b)", "a^-b", "(a^b)^c", "a^b^c", "a/(b*c)", "(-a)^2"]
 )
 def test_words_reads_back_as_the_same_tree(text):
-    values = {"a": 2.0, "b": 3.0, "c": 5.0}
+    values = {"a": 2.0, "b": 3.0, "c": 2.0}
     head = "".join(f"{name} = {value}\n" for name, value in values.items())
     tree = read(f"{head}u_t = {text}").rates["u"]
     assert read(f"{head}u_t = {words(tree)}").rates["u"] == tree
@@ -102,7 +107,10 @@ def test_a_comment_may_hold_other_letters():
         ("u_t = u.x", (1, 8), "no meaning"),
         ("u_t = 1e999*u", (1, 7), "range of float32"),
         ("u_t = u^99", (1, 9), "-64 … 64"),
-        ("u_t = u^(1/0)", (1, 9), "-64 … 64"),
+        ("u_t = u^(1/0)", (1, 11), "a constant is not finite"),
+        ("u_t = u + log(-2)", (1, 11), "a constant is not finite"),
+        ("a = 1e20; b = a*a; u_t = b", (1, 16), "larger than 1e+30"),
+        ("u_t = (0 - 8)^(1/3)", (1, 14), "a constant is not finite"),
         ("u_t = u; F = 3 in [0, 1]", (1, 14), "F = 3 is outside its range [0, 1]"),
         ("u_t = u; F = 3 in [4, 1]", (1, 14), "must be ascending"),
         ("u_t = u; F = 1 in [0, 2]; F = 2", (1, 27), "F is defined twice"),
@@ -177,7 +185,8 @@ def survives(text):
         system = read(text)
         passes = [*lower(system).passes, *rates(system), *picture(system)]
     except EquationError as error:
-        assert len(str(error)) < 500
+        if len(str(error)) > 500:
+            raise
         return False
     for each in passes:
         assert sum(nodes(statement.value) for statement in each.statements) <= MOST_LOWERED
