@@ -58,9 +58,8 @@ def step(u: Field, out: Field, r: float, edges: str, steps: int) -> None:
         size = tile_shape(u.shape, u.dtype.itemsize, threads)
         workers = min(-(-u.shape[0] // size[0]) * -(-u.shape[1] // size[1]), threads)
         scratch = _scratch(workers, size[0] + 2 * APRON, u.dtype)
-        advance = _tiles if workers > 1 else _tiles_alone
         for count in counts:
-            advance(u, out, scratch, size, ratio, kind, count)
+            _tiles(u, out, scratch, size, ratio, kind, count)
             u, out = out, u
 
 
@@ -263,13 +262,6 @@ def _tiles(u, out, scratch, size, r, kind, steps):  # type: ignore[no-untyped-de
         k = np.int64(worker)  # prange counts unsigned, and unsigned - signed is a float
         run = k * tiles // workers, (k + 1) * tiles // workers
         _run_of_tiles(u, out, scratch[k], run, size, r, kind, steps)
-
-
-@njit(cache=True, nogil=True)
-def _tiles_alone(u, out, scratch, size, r, kind, steps):  # type: ignore[no-untyped-def]
-    """Compute all tiles on this thread, without waking the others."""
-    tiles = -(-u.shape[0] // size[0]) * -(-u.shape[1] // size[1])
-    _run_of_tiles(u, out, scratch[0], (0, tiles), size, r, kind, steps)
 
 
 # -- one step in a pass, and the Laplacian
