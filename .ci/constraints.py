@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 EXTRAS = ("dev", "video", "data", "cluster", "cuda13")
 HEAD = "# Versions that Fieldlab is tested with. Written by `make constraints`; a bound belongs into pyproject.toml.\n"
-NOT_YET = "python_full_version >= '3.15'"   # resolved for, but no such Python is supported by Numba
+NOT_YET = "python_full_version >= '3.15'"  # resolved for, but no such Python is supported by Numba
 
 
 def pins(resolved: str) -> list[str]:
@@ -33,7 +33,10 @@ def main() -> None:
     command = ["uv", "pip", "compile", "pyproject.toml", "--universal", "--fork-strategy", "fewest"]
     done = subprocess.run(
         [sys.executable, "-m", *command, "--python-version", "3.11", "--no-header", "--no-annotate", *extras],
-        cwd=ROOT, capture_output=True, text=True, check=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     (ROOT / "constraints.txt").write_text(HEAD + "\n".join(pins(done.stdout)) + "\n", encoding="utf-8")
 

@@ -13,16 +13,26 @@ UNROLLED = 16  # multiply-adds in a round, on each of NUMBERS numbers of a threa
 NUMBERS, THREADS = 4, 256  # as in webgpu_probe.wgsl
 GROUPS = 1024  # workgroups of a measurement: enough for every GPU
 LONGEST, RESOLUTION = 1.5, 1e-3  # a timestamp may exceed the host's time by this factor and these seconds
-_PROGRAM = Program(Path(__file__).with_suffix(".wgsl"), (("UNROLLED", UNROLLED),), exact=0)
+VECTOR = 4 * WORD  # bytes
+
+
+def _program(element: str) -> Program:
+    return Program(Path(__file__).with_suffix(".wgsl"), (("UNROLLED", UNROLLED), ("TYPE", element)), exact=0)
+
+
+_WORDS, _VECTORS = _program("u32"), _program("vec4<u32>")
 
 
 def copy(source: WgpuArray, target: WgpuArray) -> None:
     """Copy the words of `source` to `target`, by a kernel. They may be parts of buffers, but not of the same."""
-    starts = (np.uint32(each.offset * each.dtype.itemsize // WORD) for each in (source, target))
-    words = -(-source.nbytes // WORD)
-    numbers = np.uint32(words), *starts, np.uint32(0), np.float32(0), np.float32(0)
-    grid = folded(-(-words // THREADS))
-    kernel(source.gpu, _PROGRAM, "copy")(grid, [source.storage, target.storage], *numbers)
+    starts = [each.offset * each.dtype.itemsize for each in (source, target)]
+    whole = all(nbytes % VECTOR == 0 for nbytes in (source.nbytes, *starts))
+    program, size = (_VECTORS, VECTOR) if whole else (_WORDS, WORD)
+    count = -(-source.nbytes // size)
+    numbers = np.uint32(count), *(np.uint32(start // size) for start in starts)
+    unused = np.uint32(0), np.float32(0), np.float32(0)
+    grid = folded(-(-count // THREADS))
+    kernel(source.gpu, program, "copy")(grid, [source.storage, target.storage], *numbers, *unused)
 
 
 def count(rounds: int) -> int:
@@ -33,7 +43,7 @@ def count(rounds: int) -> int:
 def multiply_adds(out: WgpuArray, rounds: int) -> None:
     """Launch chains of float32 multiply-adds in GROUPS workgroups. out: float32 (n,), results."""
     numbers = np.uint32(out.size), np.uint32(0), np.uint32(0), np.uint32(rounds), np.float32(0.5), np.float32(0.25)
-    kernel(out.gpu, _PROGRAM, "fma_chains")((GROUPS,), [out.gpu.padding(0), out.storage], *numbers)
+    kernel(out.gpu, _WORDS, "fma_chains")((GROUPS,), [out.gpu.padding(0), out.storage], *numbers)
 
 
 def time_is_plausible(gpu: Gpu, nbytes: int) -> bool:

@@ -14,5 +14,5 @@ fn arithmetic(@builtin(global_invocation_id) id: vec3<u32>) {
     let from_b = kept(sum - a);
     let error = kept(a - kept(sum - from_b)) + kept(b - from_b);  // Knuth's two-sum
     let rest = bitcast<f32>(bitcast<u32>(a * b) ^ p.zero);
-    result[id.x] = vec4<f32>(sum, error, b + exact(a * a), fma(a, b, -rest));
+    result[id.x] = vec4<f32>(sum, error, b + product(a, a), fma(a, b, -rest));
 }

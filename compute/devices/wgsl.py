@@ -2,8 +2,8 @@
 
 A kernel of such a file has the file's bindings, arrays in their order, and the numbers of its `struct Numbers`, whose
 last member is always `zero: u32`, 0 at run time. A compiler must not assume this 0, which keeps roundings exact:
-`exact(x)` and `kept(x)` return x through an exclusive or with it, so that a product is not fused with a following sum
-and a difference is not rearranged. WGSL allows both otherwise.
+`product(a, b)` is fma(a, b, -0), whose result cannot be fused with a following sum, and `kept(x)` returns x through an
+exclusive or, so that a difference is not rearranged. WGSL allows both otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NUMBERS = re.compile(r"struct Numbers \{([^}]*)\}")
 MOST_GENERATED = 64  # kernels of programs without a file that a GPU keeps
 INLINE = Path("inline.wgsl")  # the name of a text in error messages
 INCLUDE = re.compile(r'^#include "(\w+\.wgsl)"$', re.MULTILINE)  # a file in the folder of this module
-LOOP = re.compile(r"/\*unroll\*/\s*for \(var (\w+) = 0; \1 < (\d+); \1\+\+\) \{")
+LOOP = re.compile(r"/\*unroll\*/\s*for \(var (\w+) = (\d+); \1 < (\d+)(?: \+ (\d+))?; \1\+\+\) \{")
 
 
 class WgslError(RuntimeError):
@@ -50,9 +50,15 @@ class Program:
         text = INCLUDE.sub(_included, self.code or self.path.read_text(encoding="utf-8"))
         for name, value in self.defines:
             text = re.sub(rf"\b{name}\b", str(value), text)
-        for name, level in (("exact", 1), ("kept", 2)):
-            body = "bitcast<f32>(bitcast<u32>(x) ^ p.zero)" if self.exact >= level else "x"
-            text += f"\nfn {name}(x: f32) -> f32 {{ return {body}; }}\n"
+        same = "bitcast<f32>(bitcast<u32>(x) ^ p.zero)"
+        functions = (
+            ("exact", "x: f32", same if self.exact >= 1 else "x"),
+            ("kept", "x: f32", same if self.exact >= 2 else "x"),
+            ("product", "a: f32, b: f32", "fma(a, b, bitcast<f32>(p.zero | 0x80000000u))" if self.exact else "a * b"),
+        )
+        for name, parameters, value in functions:
+            if f"fn {name}(" not in text:  # a file may have a function of that name
+                text += f"\nfn {name}({parameters}) -> f32 {{ return {value}; }}\n"
         return unroll(text)
 
 
@@ -81,7 +87,9 @@ def unroll(text: str) -> str:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
         body = text[found.end() : end - 1]
-        turns = (re.sub(rf"\b{found[1]}\b", str(k), body) for k in range(int(found[2])))
+        turns = (
+            re.sub(rf"\b{found[1]}\b", str(k), body) for k in range(int(found[2]), int(found[3]) + int(found[4] or 0))
+        )
         text = text[: found.start()] + "".join("{" + turn + "}" for turn in turns) + text[end:]
     return text
 

@@ -176,7 +176,7 @@ fn disc(@builtin(global_invocation_id) id: vec3<u32>) {
     if (k >= p.f * p.g) { return; }
     let dy = p.low + f32(k / p.g);
     let dx = p.low_rest + f32(k % p.g);
-    if (exact(dy * dy) + exact(dx * dx) <= exact(p.scale * p.scale)) {
+    if (product(dy, dy) + product(dx, dx) <= product(p.scale, p.scale)) {
         result[u32(p.c + k / p.g) * u32(p.b) + u32(p.d + k % p.g)] = bitcast<u32>(p.a);
     }
 }

@@ -52,7 +52,7 @@ def _cuda_launches(steps: int, dtype: str) -> int:
 PASSES: dict[str, Callable[[int, str], int]] = {  # of the variant T-step, by backend, steps and dtype
     "cpu_numba": lambda steps, dtype: len(cpu_numba.passes(steps)),  # noqa: ARG005
     "gpu_cupy": _cuda_launches,
-    "gpu_wgpu": lambda steps, dtype: len(launches(steps, (*(tile.steps for tile in gpu_wgpu.TILES), 1))),  # noqa: ARG005
+    "gpu_wgpu": lambda steps, dtype: len(launches(steps, (*(strips.steps for strips in gpu_wgpu.SIZES), 1))),  # noqa: ARG005
 }
 
 

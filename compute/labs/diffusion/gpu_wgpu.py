@@ -1,4 +1,4 @@
-"""Diffusion in WGSL for any GPU: many steps per launch in a tile, one step per launch, a racing kernel. float32 only.
+"""Diffusion in WGSL for any GPU: many steps per launch, one step per launch, a racing kernel. float32 only.
 
 All kernels are in gpu_wgpu.wgsl and round like cpu_numpy.py, so that the results are bit-identical to NumPy's in
 float32. The functions only launch: they neither allocate, wait nor measure.
@@ -6,8 +6,8 @@ float32. The functions only launch: they neither allocate, wait nor measure.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -18,37 +18,52 @@ from compute.devices.wgsl import Program, folded, launch
 from compute.labs.diffusion.scheme import edge_code, launches
 
 SOURCE = Path(__file__).with_suffix(".wgsl")
-SWEEP, RUN = (32, 8), 4  # threads of a workgroup of a sweep in x and y, and cells per thread, one below the other
+SWEEP, WIDE, RUN = (32, 8), 4, 2  # threads of a workgroup of a sweep in x and y; columns and rows per thread
 SIDE = 16  # cells per side of a workgroup of the racing kernel, as in gpu_wgpu.wgsl
+WAVES = 512, 1024  # workgroups of a launch of many steps: about as many as a large GPU runs at once, or twice as many
+ALONE = 1.05  # extra time of a single wave relative to its rows: no work follows where a workgroup ends
+LEAST_ROWS = 6  # per workgroup
+SMALL = 2**19  # cells; smaller grids load rows fewer turns before they are used
 
 
 @dataclass(frozen=True)
-class Tile:
-    """The tile that a workgroup loads for a launch of `steps` steps: width by (bands * rows) cells, with the halo."""
+class Strips:
+    """How a launch of `steps` steps cuts the grid: strips of `threads` * `columns` columns, with the halo."""
 
     steps: int
-    width: int = 32
-    bands: int = 8
-    rows: int = 8
+    threads: int = 64
+    columns: int = 4
+    ahead: int = 4  # turns between loading and using a row; even
 
     @property
-    def height(self) -> int:
-        """Rows of the tile."""
-        return self.bands * self.rows
+    def apron(self) -> int:
+        """Columns that a launch makes invalid at either side of a strip: whole threads."""
+        return -(-self.steps // self.columns) * self.columns
 
-    def grid(self, ny: int, nx: int) -> tuple[int, int]:
-        """Return the workgroups in x and y that cover ny x nx cells."""
-        return -(-nx // (self.width - 2 * self.steps)), -(-ny // (self.height - 2 * self.steps))
+    def cut(self, ny: int, nx: int) -> tuple[int, int, int]:
+        """Return the strips, the workgroups per strip, and the rows that each writes, for ny x nx cells."""
+        count = -(-nx // (self.threads * self.columns - 2 * self.apron))
+
+        def rows_of(groups: int) -> int:
+            """Return the rows per workgroup."""
+            return min(ny, max(LEAST_ROWS, -(-ny // max(1, groups // count))))
+
+        def cost(groups: int) -> float:
+            """Return the rows that are read one after the other in a wave's workgroups."""
+            return groups * (rows_of(groups) + 2 * self.steps) * (ALONE if groups == WAVES[0] else 1)
+
+        rows = rows_of(min(WAVES, key=cost))
+        return count, -(-ny // rows), rows
 
 
-TILES = (Tile(4), Tile(2))  # most steps first; each size with its half, so that a launch can be split in two
-MOST_STEPS = TILES[0].steps
+SIZES = tuple(map(Strips, (10, 6, 4, 2)))  # most steps first; each is the sum of two smaller ones, or of two steps
+MOST_STEPS = SIZES[0].steps
 
 
 @cache
-def _program(tile: Tile = TILES[0]) -> Program:
-    sizes = {"STEPS": tile.steps, "WIDTH": tile.width, "HEIGHT": tile.height, "BANDS": tile.bands, "ROWS": tile.rows}
-    return Program(SOURCE, (("RUN", RUN), *sizes.items()), exact=1)
+def _program(strips: Strips = SIZES[0]) -> Program:
+    sizes = {"STEPS": strips.steps, "THREADS": strips.threads, "COLUMNS": strips.columns, "APRON": strips.apron}
+    return Program(SOURCE, (("RUN", RUN), ("AHEAD", strips.ahead), *sizes.items()), exact=1)
 
 
 def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
@@ -57,12 +72,14 @@ def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
     u, out: (ny, nx) float32, any shape from 1 x 1. The result is written to `out`; u is unchanged after one step, and
     scratch for more. The result equals that of `one_step` bit for bit.
     """
-    tiles = {tile.steps: tile for tile in TILES}
-    for size in launches(steps, (*tiles, 1)):
+    ahead = 2 if u.size < SMALL else 4
+    sizes = {strips.steps: replace(strips, ahead=ahead) for strips in SIZES}
+    for size in launches(steps, (*sizes, 1)):
         if size == 1:
             _sweep("one_step", u, out, r, edges)
         else:
-            _launch("many_steps", tiles[size].grid(*u.shape), u, out, r, edges, tiles[size])
+            *groups, rows = sizes[size].cut(*u.shape)
+            _launch("many_steps", groups, u, out, r, edges, sizes[size], rows)
         u, out = out, u
 
 
@@ -91,7 +108,7 @@ def laplacian(u: Array, out: Array, edges: str) -> None:
 
 def _sweep(name: str, u: Array, out: Array, r: float, edges: str) -> None:
     ny, nx = u.shape
-    _launch(name, (-(-nx // SWEEP[0]), -(-ny // (SWEEP[1] * RUN))), u, out, r, edges)
+    _launch(name, (-(-nx // (SWEEP[0] * WIDE)), -(-ny // (SWEEP[1] * RUN))), u, out, r, edges)
 
 
 def _copy(source: Array, out: Array) -> None:
@@ -99,10 +116,17 @@ def _copy(source: Array, out: Array) -> None:
 
 
 def _launch(
-    name: str, grid: tuple[int, int], u: Array, out: Array, r: float, edges: str, tile: Tile = TILES[0]
+    name: str,
+    groups: Sequence[int],
+    u: Array,
+    out: Array,
+    r: float,
+    edges: str,
+    strips: Strips = SIZES[0],
+    rows: int = 0,
 ) -> None:
-    ny, nx = map(np.int32, u.shape)
-    launch(_program(tile), name, grid, (u, out), ny, nx, np.int32(edge_code(edges)), np.float32(r))
+    numbers = (*map(np.int32, (*u.shape, edge_code(edges))), np.float32(r), np.int32(rows))
+    launch(_program(strips), name, groups, (u, out), *numbers)
 
 
 VARIANTS: dict[str, Callable[..., None]] = {"T-step": step, "one-step": one_step, "racing": racing_step}

@@ -62,7 +62,7 @@ fn part_of_row(row: u32, lane: u32) -> f32 {
 }
 
 // The product with row first + thread, in the first SHARE threads of the workgroup.
-fn product(thread: u32, first: u32) -> f32 {
+fn row_product(thread: u32, first: u32) -> f32 {
     let row = first + thread / LANES;
     var sum = 0.0;
     if (row < p.rows) { sum = part_of_row(row, thread % LANES); }
@@ -78,7 +78,7 @@ fn product(thread: u32, first: u32) -> f32 {
 @compute @workgroup_size(WIDTH)
 fn multiply(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) id: vec3<u32>) {
     let first = (id.y * 65535u + id.x) * SHARE;
-    let sum = product(thread, first);
+    let sum = row_product(thread, first);
     if (thread < SHARE && first + thread < p.rows) { result[first + thread] = sum; }
 }
 
@@ -87,15 +87,15 @@ fn multiply(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id)
 fn recur(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) id: vec3<u32>) {
     let group = id.y * 65535u + id.x;
     let row = group * SHARE + thread;
-    let sum = product(thread, group * SHARE);
+    let sum = row_product(thread, group * SHARE);
     var square = NO_SQUARES;
     if (thread < SHARE && row < p.rows) {
         let factor = narrow(scale[p.index]);
         var value = 0.0;
         if (p.scaled == 2u) {
-            value = sum - exact(factor * result[row]);
+            value = sum - product(factor, result[row]);
         } else {
-            value = sum - exact(factor * old[p.first_old + row]);
+            value = sum - product(factor, old[p.first_old + row]);
         }
         result[row] = value;
         square = square_of(value);

@@ -17,12 +17,11 @@ import numpy as np
 from compute.devices.cuda_source import compile_cuda
 from compute.devices.devices import Array
 from compute.labs.mandelbrot.reference_orbit import ReferenceOrbit
-from compute.labs.mandelbrot.state import BLOCK, MARGIN, LaunchPart, PixelArrays, grid, numbers
+from compute.labs.mandelbrot.state import BLOCK, MARGIN, TILES, LaunchPart, PixelArrays, grid, numbers, tiles
 
 SOURCE = Path(__file__).with_suffix(".cu")
 SLOW_SOURCE = SOURCE.with_name("gpu_slow.cu")
 REAL = {"float32": "float", "float64": "double"}
-TILES, TALL = (32, 4), 4  # threads of a block with few iterations, in x and y; rows per thread: as in gpu_cupy.cu
 PICK_THREADS = 256  # per block of `pick`
 DEEP_SOURCE = SOURCE.with_name("gpu_deep.cu")
 TABLE_SOURCE = SOURCE.with_name("gpu_table.cu")
@@ -69,12 +68,6 @@ def pick(values: Array, out: Array, stride: int) -> None:
 
 def _launch_direct(source: Path, name: str, state: PixelArrays, part: LaunchPart) -> None:
     _launch(source, name, grid(state, part), BLOCK, state, part)
-
-
-def tiles(state: PixelArrays, part: LaunchPart) -> tuple[int, int]:
-    """Return the number of blocks in x and y; each warp computes TALL rows of 32 pixels."""
-    width, warps = TILES
-    return -(-state.count.shape[1] // width), -(-part.rows // (warps * TALL))
 
 
 def _launch(

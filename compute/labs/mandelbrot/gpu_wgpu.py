@@ -16,16 +16,20 @@ from compute.devices.devices import Array
 from compute.devices.wgsl import Program, launch
 from compute.display.gpu_wgpu import gather
 from compute.labs.mandelbrot.formula import BLOCK
-from compute.labs.mandelbrot.state import MARGIN, LaunchPart, PixelArrays, grid, numbers
+from compute.labs.mandelbrot.state import MARGIN, TALL, LaunchPart, PixelArrays, grid, numbers, tiles
 
 SOURCE = Path(__file__).with_suffix(".wgsl")
+TEST = 5  # steps between two escape tests if there are few: the lesson's 20 are four of them
 
 
-def _program(step: str, smooth: int, exact: int) -> Program:
-    return Program(SOURCE, (("BLOCK", BLOCK), ("STEP", step), ("SMOOTH", smooth)), exact)
+def _programs(step: str, smooth: int, exact: int) -> tuple[Program, Program]:
+    """Return the program without and with shortcuts, whose tests would slow down every loop."""
+    defines = ("BLOCK", BLOCK), ("TEST", TEST), ("TALL", TALL), ("STEP", step), ("SMOOTH", smooth)
+    without, with_shortcuts = (Program(SOURCE, (*defines, ("SHORTCUTS", k)), exact) for k in (0, 1))
+    return without, with_shortcuts
 
 
-EXACT, COUNTS, FUSED = _program("separate", 1, 1), _program("separate", 0, 1), _program("contracted", 1, 0)
+EXACT, COUNTS, FUSED = _programs("separate", 1, 1), _programs("separate", 0, 1), _programs("contracted", 1, 0)
 
 
 def direct(state: PixelArrays, part: LaunchPart) -> None:
@@ -51,11 +55,13 @@ def pick(values: Array, out: Array, stride: int) -> None:
     gather(values, out, stride, 1, 0, 0, np.nan)
 
 
-def _launch(program: Program, state: PixelArrays, part: LaunchPart) -> None:
+def _launch(programs: tuple[Program, Program], state: PixelArrays, part: LaunchPart) -> None:
     if state.z.dtype != np.float32:
         raise TypeError(f"z must be float32 on WebGPU, not {state.z.dtype}")
     arrays = state.re, state.im, state.z, state.count, state.smooth, state.totals
-    launch(program, "direct", grid(state, part), arrays, *numbers(state, part), np.float32(MARGIN["float32"]))
+    name, groups = ("few", tiles(state, part)) if part.few else ("direct", grid(state, part))
+    *sizes, shortcuts = numbers(state, part)
+    launch(programs[int(shortcuts)], name, groups, arrays, *sizes, np.float32(MARGIN["float32"]))
 
 
 VARIANTS: dict[str, Callable[[PixelArrays, LaunchPart], None]] = {"block": direct, "fused": fused}

@@ -1,10 +1,9 @@
 // The Mandelbrot set in WGSL: direct iteration in float32, as `iterate` of formula.py, which has the reasons. A thread
 // owns a pixel. gpu_wgpu.py defines STEP: `separate`, which rounds like cpu_numpy.py, or `contracted`; SMOOTH: 0 without
-// smooth counts; BLOCK: steps between two escape tests.
+// smooth counts; SHORTCUTS: 1 with cardioid, disc and the search for periods; BLOCK, TEST: steps between two escape tests.
 
 struct Numbers {
-    ny: i32, nx: i32, first: i32, last: i32, stride: i32, iterations: i32, limit: i32, top: i32, shortcuts: i32,
-    margin: f32,
+    ny: i32, nx: i32, first: i32, last: i32, stride: i32, iterations: i32, limit: i32, top: i32, margin: f32,
     zero: u32
 }
 @group(0) @binding(0) var<storage, read> re: array<f32>;
@@ -22,8 +21,8 @@ const LINE = 16u;
 // -- a step, and its escape test
 
 fn separate(w: vec2<f32>, c: vec2<f32>) -> vec2<f32> {
-    let t = c.x - exact(w.y * w.y);
-    return vec2(exact(w.x * w.x) + t, exact((w.x + w.x) * w.y) + c.y);
+    let t = c.x - product(w.y, w.y);
+    return vec2(product(w.x, w.x) + t, product(w.x + w.x, w.y) + c.y);
 }
 
 // 3 fused multiply-adds and one addition.
@@ -33,7 +32,7 @@ fn contracted(w: vec2<f32>, c: vec2<f32>) -> vec2<f32> {
 
 // The bits are tested, because a compiler may assume that there are no NaN and no infinities.
 fn bounded(w: vec2<f32>) -> bool {
-    let size = exact(w.x * w.x) + exact(w.y * w.y);
+    let size = product(w.x, w.x) + product(w.y, w.y);
     return (bitcast<u32>(size) & 0x7f800000u) != 0x7f800000u && size <= 4.0;
 }
 
@@ -92,7 +91,7 @@ fn iterate(start: vec2<f32>, c: vec2<f32>, done: i32, end: i32) -> Orbit {
             break;
         }
         n += BLOCK;
-        if (p.shortcuts != 0) {
+        if (SHORTCUTS != 0) {
             if (w.x == seen.x && w.y == seen.y) { return Orbit(w, n, PERIODIC); }
             age++;
             if (age == power) {
@@ -118,7 +117,7 @@ fn pixel(row: u32, column: u32, done: i32) -> vec2<u32> {
     var start = vec2(0.0, 0.0);
     if (done > 0) { start = vec2(z[at], z[imaginary]); }
     var orbit = Orbit(start, done, PERIODIC);
-    if (p.shortcuts == 0 || done > 0 || !inside(c)) {
+    if (SHORTCUTS == 0 || done > 0 || !inside(c)) {
         orbit = iterate(start, c, done, min(done + p.iterations, p.limit));
     }
     let iterated = u32(orbit.n - done);
@@ -138,10 +137,9 @@ fn pixel(row: u32, column: u32, done: i32) -> vec2<u32> {
     return vec2(iterated, select(0u, 1u, orbit.n < p.limit));
 }
 
-// Lower and upper 16 bits of the workgroup's iterations, whose sum can exceed a word, and the pixels that are left.
-var<workgroup> low_half: atomic<u32>;
-var<workgroup> high_half: atomic<u32>;
-var<workgroup> left: atomic<u32>;
+// Of each thread the lower 16 bits of its iterations, and the upper 16 bits below the number of pixels that are left: the
+// sum over a workgroup fits in two words.
+var<workgroup> parts: array<vec2<u32>, 128>;
 
 fn add(k: u32, low: u32, high: u32) {
     let before = atomicAdd(&totals[2u * k], low);
@@ -149,35 +147,88 @@ fn add(k: u32, low: u32, high: u32) {
     if (high + carry > 0u) { atomicAdd(&totals[2u * k + 1u], high + carry); }
 }
 
+// Add what the threads of a workgroup have done and left to the totals.
+fn add_up(thread: u32, group: vec3<u32>, done: u32, unfinished: u32) {
+    parts[thread] = vec2(done & 0xffffu, (done >> 16u) + (unfinished << 24u));
+    workgroupBarrier();
+    if (thread < 8u) {
+        var sum = vec2(0u, 0u);
+        /*unroll*/ for (var k = 0; k < 16; k++) { sum += parts[thread + 8u * u32(k)]; }
+        parts[thread] = sum;
+    }
+    workgroupBarrier();
+    if (thread == 0u) {
+        var sum = vec2(0u, 0u);
+        /*unroll*/ for (var k = 0; k < 8; k++) { sum += parts[k]; }
+        let slot = LINE * ((group.y * 29u + group.x) % SLOTS);
+        let upper = sum.y & 0xffffffu;
+        let low = sum.x + (upper << 16u);
+        add(slot, low, (upper >> 16u) + select(0u, 1u, low < sum.x));
+        add(slot + 1u, sum.y >> 24u, 0u);
+    }
+}
+
 @compute @workgroup_size(8, 16)  // as `grid` of state.py launches it
 fn direct(
     @builtin(global_invocation_id) id: vec3<u32>, @builtin(workgroup_id) group: vec3<u32>,
     @builtin(local_invocation_index) thread: u32
 ) {
-    if (thread == 0u) {
-        atomicStore(&low_half, 0u);
-        atomicStore(&high_half, 0u);
-        atomicStore(&left, 0u);
-    }
-    workgroupBarrier();
     let row = (i32(id.y) + p.first) * p.stride;
     let column = i32(id.x) * p.stride;
+    var added = vec2(0u, 0u);
     if (i32(id.y) + p.first < p.last && column < p.nx) {
         let done = -1 - count[u32(row) * u32(p.nx) + u32(column)];
-        if (done >= 0 && done < p.limit) {
-            let added = pixel(u32(row), u32(column), done);
-            atomicAdd(&low_half, added.x & 0xffffu);
-            atomicAdd(&high_half, added.x >> 16u);
-            if (added.y > 0u) { atomicAdd(&left, added.y); }
+        if (done >= 0 && done < p.limit) { added = pixel(u32(row), u32(column), done); }
+    }
+    add_up(thread, group, added.x, added.y);
+}
+
+// -- few iterations: fresh pixels, which need no state; a thread computes TALL rows of a column
+
+// Iterate a pixel to its last iteration and return their number. A block of TEST steps that escapes is replayed.
+fn fresh_pixel(at: u32, c: vec2<f32>) -> i32 {
+    let blocks = p.top / TEST * TEST;
+    var w = vec2(0.0, 0.0);
+    var before = w;
+    var n = 0;
+    var stays = true;
+    while (stays && n < blocks) {
+        before = w;
+        /*unroll*/ for (var k = 0; k < TEST; k++) { w = STEP(w, c); }
+        stays = bounded(w);
+        n += TEST;
+    }
+    var last = n;  // the number of iterations of w
+    if (stays) {
+        while (stays && n < p.top) {
+            w = STEP(w, c);
+            stays = bounded(w);
+            n++;
+        }
+        last = n;
+    } else {
+        n -= TEST - 1;
+        before = STEP(before, c);
+        /*unroll*/ for (var k = 1; k < TEST; k++) {
+            if (bounded(before)) { n++; }
+            before = STEP(before, c);
         }
     }
-    workgroupBarrier();
-    if (thread == 0u) {
-        let slot = LINE * ((group.y * 29u + group.x) % SLOTS);
-        let upper = atomicLoad(&high_half);
-        let below = atomicLoad(&low_half);
-        let low = below + (upper << 16u);
-        add(slot, low, (upper >> 16u) + select(0u, 1u, low < below));
-        add(slot + 1u, atomicLoad(&left), 0u);
+    count[at] = n;
+    if (SMOOTH != 0 && !stays) { smooth_counts[at] = bitcast<u32>(smooth_value(w, c, last)); }
+    return n;
+}
+
+@compute @workgroup_size(32, 4)  // as `tiles` of state.py launches it
+fn few(
+    @builtin(global_invocation_id) id: vec3<u32>, @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32
+) {
+    let column = min(id.x, u32(p.nx) - 1u);
+    let begin = p.first + i32(id.y) * TALL;
+    var sum = 0;
+    for (var row = begin; row < min(begin + TALL, p.last); row++) {
+        if (id.x == column) { sum += fresh_pixel(u32(row) * u32(p.nx) + column, vec2(re[column], im[row])); }
     }
+    add_up(thread, group, u32(sum), 0u);
 }

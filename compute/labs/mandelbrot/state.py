@@ -12,6 +12,7 @@ FRESH = -1  # count of a pixel without iterations; -1 - n after n iterations, un
 SLOTS, LINE = 64, 16  # pairs of totals, and the numbers from one pair to the next: as in pixels.cuh
 MARGIN = {"float32": 1e-6, "float64": 1e-13}  # from the edge of the cardioid and the disc, 16 or more ulp
 FEW = 64  # iterations
+TILES, TALL = (32, 4), 4  # threads of a block of `few` in x and y, and rows per thread; TALL of gpu_cupy.cu
 BLOCK = (8, 16)  # threads in x and y: four warps, one below the other; THREADS in pixels.cuh
 
 
@@ -96,6 +97,12 @@ def grid(state: PixelArrays, part: LaunchPart) -> tuple[int, int]:
     """Return the number of blocks in x and y that cover the pixels of `part`."""
     columns = -(-state.count.shape[1] // part.stride)
     return -(-columns // BLOCK[0]), -(-part.rows // BLOCK[1])
+
+
+def tiles(state: PixelArrays, part: LaunchPart) -> tuple[int, int]:
+    """Return the number of blocks in x and y for a part that is `few`; each warp computes TALL rows of 32 pixels."""
+    width, warps = TILES
+    return -(-state.count.shape[1] // width), -(-part.rows // (warps * TALL))
 
 
 def numbers(state: PixelArrays, part: LaunchPart) -> tuple[np.int32, ...]:

@@ -22,6 +22,7 @@ WGPU = backend("gpu_wgpu")
 VIEWS = {
     "whole set": {"ny": 61, "nx": 83, "max_iterations": 300},
     "seahorses": {"center": ("-0.7436", "0.1318"), "zoom": "90", "ny": 40, "nx": 33, "max_iterations": 5000},
+    "the lesson's, few iterations": {"ny": 37, "nx": 70, "max_iterations": 23},
     "far outside": {"center": ("6", "7"), "zoom": "0.3", "ny": 7, "nx": 5, "max_iterations": 9},
     "one pixel": {"center": ("0.3", "0.5"), "zoom": "1", "ny": 1, "nx": 1, "max_iterations": 1},
     "one row": {"center": ("-0.5", "0.6"), "zoom": "20", "ny": 1, "nx": 301, "max_iterations": 17},
