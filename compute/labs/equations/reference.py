@@ -28,6 +28,7 @@ from compute.labs.equations.tree import (
 )
 
 Field = NDArray[Any]
+BLOCK = 2**18  # cells of a block of rows
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": np.add,
@@ -100,40 +101,55 @@ class Evaluator:
         return found
 
 
-def coordinates(system: System, ny: int, nx: int, dtype: DTypeLike = float) -> dict[str, Any]:
-    """Return x (nx,) and y (ny, 1) of the cells' centres, and the lengths Lx and Ly of the grid."""
+def coordinates(
+    system: System, ny: int, nx: int, dtype: DTypeLike = float, rows: tuple[int, int] | None = None
+) -> dict[str, Any]:
+    """Return x (nx,) and y (ny, 1) of the cells' centres, and the lengths Lx and Ly of the grid.
+
+    rows: first and last (exclusive), if y is for these rows only.
+    """
     real: Any = np.dtype(dtype).type
-    x, y = ((np.arange(size).astype(dtype) + real(0.5)) * real(system.dx) for size in (nx, ny))
+    x, y = ((np.arange(*span).astype(dtype) + real(0.5)) * real(system.dx) for span in ((nx,), rows or (ny,)))
     return {"x": x, "y": y[:, None], "Lx": real(nx * system.dx), "Ly": real(ny * system.dx)}
 
 
 def initial(system: System, ny: int, nx: int, parameters: Mapping[str, float] | None = None) -> dict[str, Field]:
     """Return the (ny, nx) float64 initial values of the fields, and the array `wall`, 1 or 0, if there is one.
 
-    parameters: values that differ from the text's. noise(seed) is the same for all grids of one shape.
+    parameters: values that differ from the text's. Blocks of rows are evaluated in turn, which bounds the additional
+    memory. noise(seed) depends on seed, row and nx.
     """
-
-    class Values(dict[str, Any]):
-        """Values by name; a named expression is evaluated when it is used first."""
-
-        def __missing__(self, name: str) -> Any:
-            self[name] = evaluate(system.named[name])
-            return self[name]
-
-    values = Values(
-        {name: parameter.value for name, parameter in system.parameters.items()}
-        | {name: float(value) for name, value in (parameters or {}).items()}
-        | coordinates(system, ny, nx)
-        | {"pi": pi, "t": 0.0, "noise": lambda seed: np.random.default_rng(seed).uniform(-1, 1, (ny, nx))}
-    )
-    evaluate = Evaluator(values)
-
-    def filled(node: Node) -> Field:
-        return np.array(np.broadcast_to(evaluate(node), (ny, nx)), dtype=float)
-
+    wanted = {field: system.initial.get(field, Number(0.0)) for field in system.fields}
+    if system.wall is not None:
+        wanted["wall"] = Call("step", (system.wall,))
+    found = {name: np.empty((ny, nx)) for name in wanted}
+    height = max(1, BLOCK // nx)
     with np.errstate(all="ignore"):
-        fields = {field: filled(system.initial.get(field, Number(0.0))) for field in system.fields}
-        return fields if system.wall is None else fields | {"wall": (filled(system.wall) > 0).astype(float)}
+        for first in range(0, ny, height):
+            rows = (first, min(first + height, ny))
+            evaluate = Evaluator(_Values(system, ny, nx, rows, parameters or {}))
+            for name, node in wanted.items():
+                found[name][slice(*rows)] = evaluate(node)
+    return found
+
+
+class _Values(dict[str, Any]):
+    """The values of names in initial values, for some rows; a named expression is evaluated when it is used first."""
+
+    def __init__(
+        self, system: System, ny: int, nx: int, rows: tuple[int, int], parameters: Mapping[str, float]
+    ) -> None:
+        super().__init__({name: parameter.value for name, parameter in system.parameters.items()})
+        self.update((name, float(value)) for name, value in parameters.items())
+        self.update(coordinates(system, ny, nx, rows=rows), pi=pi, t=0.0, noise=self._noise)
+        self._named, self._rows, self._nx = system.named, range(*rows), nx
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = Evaluator(self)(self._named[name])
+        return self[name]
+
+    def _noise(self, seed: int) -> Field:
+        return np.stack([np.random.default_rng((seed, row)).uniform(-1, 1, self._nx) for row in self._rows])
 
 
 def with_ghosts(array: Field, edge: Edge) -> Field:

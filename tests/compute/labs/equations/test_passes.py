@@ -7,7 +7,7 @@ import pytest
 
 from compute.labs.equations.language import read
 from compute.labs.equations.passes import lower
-from compute.labs.equations.reference import Reference
+from compute.labs.equations.reference import Reference, initial
 from compute.labs.equations.tree import EquationError, words
 
 NY, NX, H = 9, 13, 0.5
@@ -97,6 +97,20 @@ def test_coordinates_are_those_of_the_cells_centres(u):
     value = rate("100*x + 10*y + Lx + Ly/1000 + t", u)
     np.testing.assert_allclose(value, 100 * x + 10 * y + NX * H + NY * H / 1000)
     np.testing.assert_allclose(rate("dx(x^2)", u, "zero-flux"), 2 * x)
+
+
+def test_initial_values_do_not_depend_on_the_blocks_of_rows(monkeypatch):
+    text = "u_t = 1; q = x + 2*y; u(0) = q*a + noise(3); wall = q - 9; a = 1 in [0, 5]"
+    whole = initial(read(text), NY, NX, {"a": 3})
+    monkeypatch.setattr("compute.labs.equations.reference.BLOCK", 2 * NX)
+    blocks = initial(read(text), NY, NX, {"a": 3})
+    assert all(np.array_equal(whole[name], blocks[name]) for name in ("u", "wall"))
+    q = np.add.outer(2 * np.arange(NY) + 1, np.arange(NX) + 0.5)
+    noise = whole["u"] - 3 * q
+    assert (abs(noise) <= 1).all()
+    assert np.ptp(noise) > 1.5
+    assert np.unique(noise.round(9)).size == NY * NX
+    assert np.array_equal(whole["wall"], q > 9)
 
 
 def test_a_periodic_coefficient_wraps_around(u):
