@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -96,6 +98,22 @@ def no_process_of_an_earlier_test() -> None:
         if thread.name == "spare":
             thread.join()
     JOBS.end_idle()
+
+
+@pytest.fixture(autouse=True)
+def gpu_in_turn(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let a test marked `whole_gpu` have the GPU's memory alone: it waits for the others, and they for it."""
+    if request.node.get_closest_marker("gpu") is None:
+        yield
+        return
+    alone = request.node.get_closest_marker("whole_gpu") is not None
+    folder = Path(tempfile.gettempdir())
+    with (folder / "fieldlab-tests-turn").open("a") as turn, (folder / "fieldlab-tests-gpu").open("a") as gpu:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        fcntl.flock(gpu, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        if not alone:
+            fcntl.flock(turn, fcntl.LOCK_UN)
+        yield
 
 
 def backend_cases() -> list[Any]:
