@@ -371,8 +371,8 @@ class Parser:
             value = self._constant(node)
             if value is not None:
                 names.constants[node] = value
-                if not abs(value) <= MOST:
-                    self.tokens.fail(f"a constant is not finite, or larger than {MOST:g}", token.column)
+                if value != 0 and not LEAST <= abs(value) <= MOST:
+                    self.tokens.fail(f"a constant is not finite, or outside {LEAST:g} … {MOST:g}", token.column)
         return node
 
     def _constant(self, node: Node) -> float | None:

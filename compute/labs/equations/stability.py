@@ -5,6 +5,10 @@ reads. The matrix of block norms has one row and column per field; an entry is t
 spectral radius bounds the magnitude of every eigenvalue of the discrete system, by the block Gershgorin theorem
 (Feingold and Varga, Pacific J. Math. 12 (1962) 1241). For constant coefficients this is the exact bound, dx^2 / (4 D)
 for diffusion. Otherwise it is a bound at this state only, and must be taken again as the state changes.
+
+Forward Euler is stable for an eigenvalue lam if dt <= -2 Re(lam) / |lam|^2, which is less than 2 / |lam| if the mode
+oscillates, as with advection: dt <= 2 D / c^2. The eigenvalues for this are those of the symbol (Fourier transform) of
+the discrete equations in some cells. Slow modes may grow physically, so only fast ones count.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ SAFETY = 0.9  # of the bound
 UNBOUNDED = 1.0  # the time step where no bound exists
 STEP = 1e-5  # of the central differences, relative to 1 + |value|
 SAMPLES, ANGLES = 24, 12  # cells and wavenumbers of the test for waves
+FAST = 0.3  # of the largest magnitude of an eigenvalue
 MOST_CELLS = 2**17  # of a larger grid, some rows are examined
 
 
@@ -100,6 +105,9 @@ def stability(
     fastest = eigenvalues[np.abs(eigenvalues).argmax()]
     waves = bool(abs(fastest.imag) > 1e-6 and abs(fastest.real) < 0.1 * abs(fastest))
     limit = SCHEMES[system.scheme].limit / bound if bound > 1e-9 else np.inf
+    if system.scheme == "euler" and not waves:
+        damped = eigenvalues[(np.abs(eigenvalues) > FAST * abs(fastest)) & (eigenvalues.real < 0)]
+        limit = (-2 * damped.real / np.abs(damped) ** 2).min(initial=limit)
     return Stability(float(limit), waves, system.scheme)
 
 

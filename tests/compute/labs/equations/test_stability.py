@@ -40,6 +40,18 @@ def test_the_bound_is_that_of_theory(text, theory):
     assert limit(text) == pytest.approx(theory, rel=1e-6)
 
 
+def test_advection_restricts_forward_euler_more_than_diffusion():
+    """2 D / c^2 (Hindmarsh, Gresho, Griffiths, Int. J. Numer. Meth. Fluids 4 (1984) 853)."""
+    text = "u_t = D*lap(u) - dx(u); D = 0.1 in [0, 1]"
+    assert limit(text) == pytest.approx(2 * 0.1, rel=0.1)
+    system = read(text)
+    for dt, grows in ((0.9 * limit(text), False), (1.5 * limit(text), True)):
+        simulation = Reference(system, 4, 60, dt=dt, start={"u": np.random.default_rng(1).normal(size=(4, 60))})
+        simulation.advance(3000)
+        assert (abs(simulation.arrays["u"]).max() > 100) == grows
+    assert limit(text + "; scheme: rk3") == pytest.approx(1.732 / 1.8)
+
+
 def test_the_bound_follows_parameters_and_state():
     assert limit(HEAT, D=0.4) == pytest.approx(0.625)
     system = read("u_t = -u^3")
