@@ -92,13 +92,11 @@ def test_after_precompiling_the_engine_compiles_nothing_for_the_first_screens(ba
     cpu_numpy: instead of a GPU, with which the host's engine only runs the comparison.
     """
     shown_too = "shown" if backend == "cpu_numba" else "compared"
-    # A comparison runs two calls, in which the load of the machine may decide between one thread and all.
-    threads = {} if backend == "cpu_numba" else {"NUMBA_NUM_THREADS": "1"}
 
     def run(code, *arguments):
         """Return the output, and the cache files that the process and its children have read or written."""
         command = [sys.executable, "-c", code, *arguments]
-        environment = os.environ | {"NUMBA_DEBUG_CACHE": "1", "PYTHONUNBUFFERED": "1"} | threads
+        environment = os.environ | {"NUMBA_DEBUG_CACHE": "1", "PYTHONUNBUFFERED": "1"}
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout, set(re.findall(r"data (?:loaded from|saved to) '([^']+)'", done.stdout))
