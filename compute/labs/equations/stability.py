@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compute.labs.equations.passes import rates
+from compute.labs.equations.passes import lower, rates
 from compute.labs.equations.reference import cell, coordinates, neighbours
 from compute.labs.equations.tree import SCHEMES, Node, Pass, System
 
@@ -36,11 +36,11 @@ MOST_CELLS = 2**17  # of a larger grid, some rows are examined
 class Stability:
     """limit: the time step up to which the scheme is stable about this state, inf if nothing restricts it.
 
-    waves: whether the fastest modes oscillate almost without damping; forward Euler amplifies those for every dt.
+    amplified: whether the scheme amplifies fast modes that oscillate almost without damping, whatever the dt.
     """
 
     limit: float
-    waves: bool
+    amplified: bool
     scheme: str
 
     @property
@@ -51,9 +51,8 @@ class Stability:
     @property
     def advice(self) -> str:
         """A sentence on a scheme that does not fit the equations, or ""."""
-        if self.waves and self.scheme == "euler":
-            return "Forward Euler amplifies the waves of these equations: use scheme: rk3 or symplectic."
-        return ""
+        others = "rk3 or symplectic" if self.scheme == "euler" else "rk3"
+        return f"{self.scheme} amplifies the waves of these equations: use scheme: {others}." if self.amplified else ""
 
 
 def stability(
@@ -80,11 +79,11 @@ def stability(
     with np.errstate(all="ignore"):
         for step in (*auxiliary, last):
             taps = neighbours(system, step, state)
-            jacobian = _jacobian(
+            slopes = _jacobian(
                 step, {name: tap[rows] for name, tap in taps.items()}, numbers | {"y": numbers["y"][rows]}
             )
             found_norms, found_symbols = {}, {}
-            for target, derivatives in zip(step.targets, jacobian, strict=True):
+            for target, derivatives in zip(step.targets, slopes, strict=True):
                 norm = np.zeros((rows.size, nx, len(unit)))
                 symbol = np.zeros((SAMPLES, theta.shape[1], len(unit)), complex)
                 for tap in step.taps:
@@ -101,14 +100,30 @@ def stability(
                     name: np.broadcast_to(value, (ny, nx)) for name, value in zip(step.targets, values, strict=True)
                 }
     bound = float(np.abs(np.linalg.eigvals(np.stack([norms[field] for field in system.fields]))).max())
-    eigenvalues = np.linalg.eigvals(np.stack([symbols[field] for field in system.fields], axis=2)).ravel()
-    fastest = eigenvalues[np.abs(eigenvalues).argmax()]
-    waves = bool(abs(fastest.imag) > 1e-6 and abs(fastest.real) < 0.1 * abs(fastest))
-    limit = SCHEMES[system.scheme].limit / bound if bound > 1e-9 else np.inf
-    if system.scheme == "euler" and not waves:
+    limit = float(SCHEMES[system.scheme].limit / bound) if bound > 1e-9 else np.inf
+    jacobian = np.stack([symbols[field] for field in system.fields], axis=2)
+    eigenvalues = np.linalg.eigvals(jacobian)
+    fastest = eigenvalues.flat[np.abs(eigenvalues).argmax()]
+    amplified = False
+    if system.scheme == "euler" and bound > 1e-9:
+        amplified = bool(abs(fastest.real) < 0.1 * abs(fastest))
         damped = eigenvalues[(np.abs(eigenvalues) > FAST * abs(fastest)) & (eigenvalues.real < 0)]
-        limit = (-2 * damped.real / np.abs(damped) ** 2).min(initial=limit)
-    return Stability(float(limit), waves, system.scheme)
+        limit = limit if amplified else float((-2 * damped.real / np.abs(damped) ** 2).min(initial=limit))
+    elif system.scheme == "symplectic" and bound > 1e-9:
+        dt = SAFETY * limit
+        growth = np.abs(np.linalg.eigvals(_symplectic(system, jacobian, dt))).max(axis=2)
+        amplified = bool((growth > 1.02 * np.exp(dt * np.maximum(eigenvalues.real, 0).max(axis=2))).any())
+    return Stability(limit, amplified, system.scheme)
+
+
+def _symplectic(system: System, jacobian: NDArray[Any], dt: float) -> NDArray[Any]:
+    """Return the matrices (…, field, field) that a step of symplectic Euler multiplies a mode by."""
+    matrix = np.broadcast_to(np.eye(len(system.fields)), jacobian.shape).astype(complex)
+    for step in lower(system).passes:
+        for field in (target for target in step.targets if target in system.fields):
+            row = system.fields.index(field)
+            matrix[..., row, :] += dt * np.einsum("...j,...jk->...k", jacobian[..., row, :], matrix)
+    return matrix
 
 
 def _rows(fields: list[NDArray[Any]]) -> NDArray[np.intp]:
