@@ -58,7 +58,20 @@ def test_a_constant_exponent_becomes_a_number():
 
 
 @pytest.mark.parametrize(
-    "text", ["a - (b - c)", "(a + b)*c", "-(a + b)", "a^-b", "(a^b)^c", "a^b^c", "a/(b*c)", "(-a)^2", "(a - b)*c", "(a/b)*c", "a*(b/c)"]
+    "text",
+    [
+        "a - (b - c)",
+        "(a + b)*c",
+        "-(a + b)",
+        "a^-b",
+        "(a^b)^c",
+        "a^b^c",
+        "a/(b*c)",
+        "(-a)^2",
+        "(a - b)*c",
+        "(a/b)*c",
+        "a*(b/c)",
+    ],
 )
 def test_words_reads_back_as_the_same_tree(text):
     values = {"a": 2.0, "b": 3.0, "c": 2.0}
