@@ -31,6 +31,9 @@ class WgslError(RuntimeError):
     """A .wgsl file was refused; the message contains the compiler's log."""
 
 
+ARRAY = re.compile(r"/\*registers\*/ var (\w+): array<(?:array<(\w+), ([\d +]+)>|(\w+)), ([\d +]+)>;")
+
+
 @dataclass(frozen=True)
 class Program:
     """A .wgsl file with the values of its upper-case names.
@@ -59,7 +62,7 @@ class Program:
         for name, parameters, value in functions:
             if f"fn {name}(" not in text:  # a file may have a function of that name
                 text += f"\nfn {name}({parameters}) -> f32 {{ return {value}; }}\n"
-        return unroll(text)
+        return in_registers(unroll(text))
 
 
 def program(code: str, exact: int = 0) -> Program:
@@ -92,6 +95,29 @@ def unroll(text: str) -> str:
         )
         text = text[: found.start()] + "".join("{" + turn + "}" for turn in turns) + text[end:]
     return text
+
+
+def in_registers(text: str) -> str:
+    """Replace the arrays of one or two dimensions marked /*registers*/ by a variable for each element, 0 at first.
+
+    Drivers keep an array of a function in memory that is assigned in a branch or copied as a whole. All indices must be
+    sums of numbers, as they are in unrolled loops.
+    """
+    for found in ARRAY.finditer(text):
+        name, rows = found[1], _sum(found[5])
+        columns = _sum(found[3]) if found[3] else 0
+        elements = [f"{name}_{i}_{j}" for i in range(rows) for j in range(columns)] or [
+            f"{name}_{i}" for i in range(rows)
+        ]
+        text = text.replace(found[0], " ".join(f"var {each} = {found[2] or found[4]}();" for each in elements))
+        pattern = rf"\b{name}\[([\d +-]+)\]" + (r"\[([\d +-]+)\]" if columns else "")
+        text = re.sub(pattern, lambda index: "_".join([name, *(str(_sum(each)) for each in index.groups())]), text)  # noqa: B023
+    return text
+
+
+def _sum(expression: str) -> int:
+    """Return the value of a sum of numbers."""
+    return sum(int(number) for number in re.findall(r"[+-]?\d+", expression.replace(" ", "")))
 
 
 class Kernel:

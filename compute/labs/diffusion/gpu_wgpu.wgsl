@@ -46,32 +46,35 @@ fn cell(y: i32, x: i32) -> f32 {
     return select(select(0.0, -value, sign < 0), value, sign > 0);
 }
 
-// -- one step per launch: a thread computes RUN rows of 4 columns, and loads them with their neighbours at once
+// -- one step per launch: a thread computes RUN cells of a column, and loads them with their neighbours at once
 
 fn sweep(id: vec3<u32>, only_laplacian: bool) {
-    let x = i32(id.x) * 4;
+    let x = i32(id.x);
     let first = i32(id.y) * RUN;
     if (x >= p.nx || first >= p.ny) { return; }
-    var u: array<array<f32, 6>, RUN + 2>;
-    if (x > 0 && x + 4 < p.nx && first > 0 && first + RUN < p.ny) {
-        let above = at(first - 1, x - 1);
-        /*unroll*/ for (var j = 0; j < RUN + 2; j++) {
-            /*unroll*/ for (var i = 0; i < 6; i++) { u[j][i] = source[above + u32(j) * u32(p.nx) + u32(i)]; }
+    /*registers*/ var c: array<f32, RUN + 2>;  // from the row above the first
+    /*registers*/ var w: array<f32, RUN>;
+    /*registers*/ var e: array<f32, RUN>;
+    if (x > 0 && x + 1 < p.nx && first > 0 && first + RUN < p.ny) {
+        let above = at(first - 1, x);
+        /*unroll*/ for (var k = 0; k < RUN + 2; k++) { c[k] = source[above + u32(k) * u32(p.nx)]; }
+        /*unroll*/ for (var k = 0; k < RUN; k++) {
+            w[k] = source[above + u32(k + 1) * u32(p.nx) - 1u];
+            e[k] = source[above + u32(k + 1) * u32(p.nx) + 1u];
         }
     } else {
-        /*unroll*/ for (var j = 0; j < RUN + 2; j++) {
-            /*unroll*/ for (var i = 0; i < 6; i++) { u[j][i] = cell(first + j - 1, x + i - 1); }
+        /*unroll*/ for (var k = 0; k < RUN + 2; k++) { c[k] = cell(min(first + k - 1, p.ny), x); }
+        /*unroll*/ for (var k = 0; k < RUN; k++) {
+            w[k] = cell(min(first + k, p.ny), x - 1);
+            e[k] = cell(min(first + k, p.ny), x + 1);
         }
     }
-    /*unroll*/ for (var j = 0; j < RUN; j++) {
-        /*unroll*/ for (var i = 0; i < 4; i++) {
-            if (first + j < p.ny && x + i < p.nx) {
-                let value = select(
-                    next(u[j][i + 1], u[j + 2][i + 1], u[j + 1][i], u[j + 1][i + 2], u[j + 1][i + 1]),
-                    laplace(u[j][i + 1], u[j + 2][i + 1], u[j + 1][i], u[j + 1][i + 2], u[j + 1][i + 1]),
-                    only_laplacian
-                );
-                result[at(first + j, x + i)] = value;
+    /*unroll*/ for (var k = 0; k < RUN; k++) {
+        if (first + k < p.ny) {
+            if (only_laplacian) {
+                result[at(first + k, x)] = laplace(c[k], c[k + 2], w[k], e[k], c[k + 1]);
+            } else {
+                result[at(first + k, x)] = next(c[k], c[k + 2], w[k], e[k], c[k + 1]);
             }
         }
     }
@@ -113,27 +116,30 @@ fn many_steps(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_i
     let turns = end - first + 2 * STEPS;
     let ghosts = left < 0 || left + THREADS * COLUMNS > p.nx || top < 0 || top + turns > p.ny;
     let signed = p.edges == 2 && ghosts;
-    var column: array<u32, COLUMNS>;
-    var sign: array<i32, COLUMNS>;
+    /*registers*/ var column: array<u32, COLUMNS>;
+    /*registers*/ var sign: array<i32, COLUMNS>;
     /*unroll*/ for (var i = 0; i < COLUMNS; i++) {
         let image = fold(x + i, p.nx);
         column[i] = u32(image.index);
         sign[i] = image.sign;
     }
-    var loaded: array<array<f32, COLUMNS>, AHEAD>;
+    /*registers*/ var loaded: array<array<f32, COLUMNS>, AHEAD>;
     /*unroll*/ for (var k = 0; k < AHEAD; k++) {
         let row = at(fold(top + min(k, turns - 1), p.ny).index, 0);
         /*unroll*/ for (var i = 0; i < COLUMNS; i++) { loaded[k][i] = source[row + column[i]]; }
     }
-    var newest: array<array<f32, COLUMNS>, STEPS>;
-    var fluxes: array<array<f32, COLUMNS>, STEPS>;  // newest row - row above
+    /*registers*/ var newest: array<array<f32, COLUMNS>, STEPS>;
+    /*registers*/ var fluxes: array<array<f32, COLUMNS>, STEPS>;  // newest row - row above
+    /*registers*/ var s: array<f32, COLUMNS>;  // the row that arrives at a level
+    /*registers*/ var c: array<f32, COLUMNS>;
+    /*registers*/ var across: array<f32, COLUMNS + 1>;
     for (var begin = 0; begin < turns; begin += AHEAD) {
         /*unroll*/ for (var k = 0; k < AHEAD; k++) {
             let turn = begin + k;
-            var s = loaded[k];
-            let y = top + min(turn + AHEAD, turns - 1);
-            var row = at(y, 0);
-            if (y < 0 || y >= p.ny) { row = at(fold(y, p.ny).index, 0); }
+            /*unroll*/ for (var i = 0; i < COLUMNS; i++) { s[i] = loaded[k][i]; }
+            var y = top + min(turn + AHEAD, turns - 1);
+            if (y < 0 || y >= p.ny) { y = fold(y, p.ny).index; }
+            let row = at(y, 0);
             /*unroll*/ for (var i = 0; i < COLUMNS; i++) { loaded[k][i] = source[row + column[i]]; }
             if (signed) {
                 let vertical = fold(top + min(turn, turns - 1), p.ny).sign;
@@ -143,27 +149,26 @@ fn many_steps(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_i
                 }
             }
             /*unroll*/ for (var t = 0; t < STEPS; t++) {
-                var c = newest[t];
                 let west = ends[k % 2 * STEPS + t][thread].y;
                 let east = ends[k % 2 * STEPS + t][thread + 2u].x;
-                var across: array<f32, COLUMNS + 1>;
+                ends[(k + 1) % 2 * STEPS + t][thread + 1u] = vec2(s[0], s[COLUMNS - 1]);
+                /*unroll*/ for (var i = 0; i < COLUMNS; i++) { c[i] = newest[t][i]; }
                 across[0] = c[0] - west;
                 /*unroll*/ for (var i = 1; i < COLUMNS; i++) { across[i] = c[i] - c[i - 1]; }
                 across[COLUMNS] = east - c[COLUMNS - 1];
-                newest[t] = s;
                 /*unroll*/ for (var i = 0; i < COLUMNS; i++) {
+                    newest[t][i] = s[i];
                     let down = s[i] - c[i];
                     let lap = kept(kept(down) - kept(fluxes[t][i])) + kept(kept(across[i + 1]) - kept(across[i]));
                     fluxes[t][i] = down;
                     s[i] = c[i] + product(p.r, kept(lap));
                 }
-                ends[(k + 1) % 2 * STEPS + t][thread + 1u] = vec2(newest[t][0], newest[t][COLUMNS - 1]);
             }
             workgroupBarrier();
-            let written = turn - STEPS;
-            if (written >= STEPS && top + written < end && writes) {
+            let written = top + turn - STEPS;
+            if (turn >= 2 * STEPS && written < end && writes) {
                 /*unroll*/ for (var i = 0; i < COLUMNS; i++) {
-                    if (x + i < p.nx) { result[at(top + written, x + i)] = s[i]; }
+                    if (x + i < p.nx) { result[at(written, x + i)] = s[i]; }
                 }
             }
         }

@@ -19,12 +19,14 @@ from compute.labs.mandelbrot.formula import BLOCK
 from compute.labs.mandelbrot.state import MARGIN, TALL, LaunchPart, PixelArrays, grid, numbers, tiles
 
 SOURCE = Path(__file__).with_suffix(".wgsl")
+LONG, SOON = 128, 256  # steps between two escape tests, and iterations, from which on they are so many
 TEST = 5  # steps between two escape tests if there are few: the lesson's 20 are four of them
 
 
 def _programs(step: str, smooth: int, exact: int) -> tuple[Program, Program]:
     """Return the program without and with shortcuts, whose tests would slow down every loop."""
-    defines = ("BLOCK", BLOCK), ("TEST", TEST), ("TALL", TALL), ("STEP", step), ("SMOOTH", smooth)
+    blocks = ("BLOCK", BLOCK), ("LONG", LONG), ("SOON", SOON), ("TEST", TEST)
+    defines = *blocks, ("TALL", TALL), ("STEP", step), ("SMOOTH", smooth)
     without, with_shortcuts = (Program(SOURCE, (*defines, ("SHORTCUTS", k)), exact) for k in (0, 1))
     return without, with_shortcuts
 

@@ -1,6 +1,7 @@
 // The Mandelbrot set in WGSL: direct iteration in float32, as `iterate` of formula.py, which has the reasons. A thread
 // owns a pixel. gpu_wgpu.py defines STEP: `separate`, which rounds like cpu_numpy.py, or `contracted`; SMOOTH: 0 without
-// smooth counts; SHORTCUTS: 1 with cardioid, disc and the search for periods; BLOCK, TEST: steps between two escape tests.
+// smooth counts; SHORTCUTS: 1 with cardioid, disc and the search for periods; BLOCK, LONG,
+// TEST: steps between two escape tests.
 
 struct Numbers {
     ny: i32, nx: i32, first: i32, last: i32, stride: i32, iterations: i32, limit: i32, top: i32, margin: f32,
@@ -77,20 +78,30 @@ const PERIODIC = 2;
 
 struct Orbit { w: vec2<f32>, n: i32, found: i32 }
 
+// Iterate in blocks of LONG steps from SOON iterations on, of BLOCK before and where one escapes, and in steps at last.
 fn iterate(start: vec2<f32>, c: vec2<f32>, done: i32, end: i32) -> Orbit {
     var w = start;
     var n = done;
     var seen = start;
     var age = 0;
     var power = 1;
+    var long = LONG;  // 0 after one that escapes
     while (n + BLOCK <= end) {
         let begun = w;
-        /*unroll*/ for (var k = 0; k < BLOCK; k++) { w = STEP(w, c); }
+        var steps = BLOCK;
+        if (n >= SOON && n + long <= end && long > 0) {
+            /*unroll*/ for (var k = 0; k < LONG; k++) { w = STEP(w, c); }
+            steps = LONG;
+        } else {
+            /*unroll*/ for (var k = 0; k < BLOCK; k++) { w = STEP(w, c); }
+        }
         if (!bounded(w)) {
             w = begun;
-            break;
+            if (steps == BLOCK) { break; }
+            long = 0;
+            continue;
         }
-        n += BLOCK;
+        n += steps;
         if (SHORTCUTS != 0) {
             if (w.x == seen.x && w.y == seen.y) { return Orbit(w, n, PERIODIC); }
             age++;

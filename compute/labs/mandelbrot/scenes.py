@@ -57,8 +57,8 @@ REASONS: Mapping[str, str] = {
 DIFFERENCES: Mapping[str, str] = {
     "fused": (
         "Contracts each product with the following sum to a fused multiply-add, as CUDA kernels do: fewer operations a "
-        "step, and other roundings than NumPy. At the boundary of the set up to 3 % of a picture's counts differ; the "
-        "default has NumPy's counts."
+        "step, and other roundings than NumPy. At the boundary of the set some percent of a picture's counts differ; "
+        "the default has NumPy's counts."
     ),
 }
 """By variant: how the counts of a fast kernel differ from those of the default."""
