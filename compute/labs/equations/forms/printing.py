@@ -112,7 +112,8 @@ class Language:
             case Tap():
                 return node.name
             case Negative(operand):
-                own, text = SIGN, f"-{self.text(operand, PRODUCT)}"
+                inner = self.text(operand, PRODUCT)
+                own, text = SIGN, f"-({inner})" if inner.startswith("-") else f"-{inner}"
                 level = ATOM if level > PRODUCT else 0
             case Power(base, exponent):
                 own, text = PRODUCT, "*".join([self.text(base, ATOM)] * exponent)
