@@ -10,6 +10,7 @@ import logging
 import shutil
 import sys
 from collections import OrderedDict
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from threading import RLock
@@ -37,10 +38,11 @@ def stored(text: str) -> Path:
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             with whole(path) as out:
                 out.write(text)
-        place.touch()  # the time of its last use
-        _forget_oldest(place.parent)
     except OSError as error:
         log.warning("a generated kernel is not cached: %s", error)
+    with suppress(OSError):  # another process may delete programs at the same time
+        place.touch()  # the time of its last use
+        _forget_oldest(place.parent)
     return path
 
 

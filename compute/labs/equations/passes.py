@@ -102,7 +102,9 @@ class _Lowering:
         elif isinstance(node, Call) and node.name in DERIVATIVES:
             for operand in operands(node):
                 if self.stored(operand) and operand not in self.arrays:
-                    name = operand.name if isinstance(operand, Name) else f"aux_{len(self.arrays) + 1}"
+                    name = f"aux_{len(self.arrays) + 1}"
+                    if isinstance(operand, Name) and operand.name in self.system.named:  # not x or y
+                        name = operand.name
                     self.arrays[operand], self.auxiliary[name] = name, operand
                     if len(self.arrays) > MOST_AUXILIARY:
                         self.fail(f"derivatives of more than {MOST_AUXILIARY} expressions with derivatives", origin)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from compute.labs.equations.forms.printing import Language, by_array, filled
+from compute.labs.equations.forms.printing import Language, by_array, filled, weight
 from compute.labs.equations.forms.sweep import Sweep, c_head
 from compute.labs.equations.tree import Tap
 
 THREADS = 32, 8  # of a block in x and y
 VECTOR_BYTES = 16
+MOST_INLINE = 500  # instructions of a cell that are repeated for each cell of a thread: more take long to compile
 REAL = {"float32": "float", "float64": "double"}
 AT = {
     "periodic": """
@@ -155,7 +156,8 @@ def cell_function(sweep: Sweep, dtype: str) -> str:
     if len(cell.targets) > 1:
         name, results = f"Cell{sweep.suffix}", f"{{{sweep.results}}}"
         text = f"\nstruct {name} {{\n    {real} {', '.join(cell.targets)};\n}};\n"
-    head = f"__device__ __forceinline__ {name} {sweep.cell_name}("
+    inline = "__forceinline__" if weight(cell) <= MOST_INLINE else "__noinline__"
+    head = f"__device__ {inline} {name} {sweep.cell_name}("
     arguments = by_array(cell, [f"{real} {argument}" for argument in cell.arguments], " " * len(head))
     text += f"\n{head}{arguments})\n{{\n{language(dtype).body(cell.statements)}\n"
     return f"{text}    return {results};\n}}\n"

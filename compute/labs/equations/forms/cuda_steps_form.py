@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compute.labs.equations.forms.cuda_form import REAL, cell_function, columns_of, language
-from compute.labs.equations.forms.printing import by_array, filled
+from compute.labs.equations.forms.printing import by_array, filled, weight
 from compute.labs.equations.forms.sweep import Sweep, c_head
 from compute.labs.equations.tree import Plan, System, Tap
 
 WARP = 32
 MOST_FIELDS = 2
+MOST_WEIGHT = 100  # instructions of a cell, which is repeated up to 200 times: more take long to compile
 BLOCKS = 12  # warps of a multiprocessor, which limits their registers
 TALL = 400  # largest number of rows of a warp: more, shorter warps balance the load
 WALL = "wall"
@@ -56,15 +57,15 @@ def arrays_read(sweep: Sweep) -> list[str]:
 def tiling(system: System, plan: Plan, dtype: str) -> Tiling | None:
     """Return the sizes of a launch; None if a launch of a plan can compute one step only.
 
-    The plan must consist of one pass that reads at most MOST_FIELDS fields and `wall`, no diagonal neighbours and no
-    time. Either all fields have periodic edges or none.
+    The plan must consist of one pass of at most MOST_WEIGHT instructions, which reads at most MOST_FIELDS fields and
+    `wall`, no diagonal neighbours and no time. Either all fields have periodic edges or none.
     """
     (each, *others) = plan.passes
     periodic = {system.edge(field).kind == "periodic" for field in system.fields}
     diagonal = any(tap.dx and tap.dy for tap in each.taps)
     simple = not others and len(plan.stages) == 1 and len(periodic) == 1 and not diagonal
     known = set(each.sources) <= {*system.fields, WALL} and set(each.targets) == set(system.fields)
-    if not (simple and known) or len(system.fields) > MOST_FIELDS or "t" in each.names:
+    if not (simple and known) or len(system.fields) > MOST_FIELDS or "t" in each.names or weight(each) > MOST_WEIGHT:
         return None
     return Tiling(LEVEL_ROWS // (3 * len(system.fields)), columns_of(dtype))
 

@@ -35,6 +35,16 @@ WIDTH = 116  # characters of a line
 CODE_WIDTH = 72  # characters of code up to which its comment follows in the same line
 SUM, PRODUCT, SIGN, POWER, ATOM = 2, 3, 4, 5, 6  # binding levels, as tree.LEVELS
 
+INSTRUCTIONS = {
+    "sin": 100,
+    "cos": 100,
+    "pow": 150,
+    "tanh": 30,
+    "log": 25,
+    "exp": 15,
+    "sqrt": 10,
+    "/": 10,
+}  # others: one
 FOLDED: Mapping[str, Callable[..., float]] = {
     "sin": math.sin, "cos": math.cos, "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "abs": abs,
     "tanh": math.tanh, "min": min, "max": max, "pow": math.pow, "step": lambda a: float(a > 0),
@@ -174,7 +184,9 @@ class Language:
 
     def _statement(self, statement: Statement, indent: str) -> str:
         value = folded(statement.value)
-        line = indent + self.assignment.format(name=statement.name, value=self._rounded(value))
+        constant = _value(value)
+        text = self._rounded(value) if constant is None else self.typed(constant)
+        line = indent + self.assignment.format(name=statement.name, value=text)
         if len(line) <= WIDTH:
             return line
         inner = indent + "    "
@@ -225,6 +237,16 @@ def filled(parts: Sequence[str], begin: str, indent: str) -> str:
         else:
             lines[-1] += f" {part}"
     return "\n".join(lines)
+
+
+def weight(each: Pass) -> int:
+    """Return about how many instructions a cell of a pass needs on a GPU."""
+
+    def of(node: Node) -> int:
+        own = INSTRUCTIONS.get(_operation(node), 1) if isinstance(node, Call | Binary) else len(children(node))
+        return own + sum(map(of, children(node)))
+
+    return sum(of(statement.value) for statement in each.statements)
 
 
 def by_array(each: Pass, arguments: Sequence[str], indent: str) -> str:

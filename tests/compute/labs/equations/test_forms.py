@@ -8,6 +8,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from compute.__main__ import main
 from compute.devices.backends import BACKENDS
@@ -191,6 +193,65 @@ def test_numpy_equals_the_reference(name, dtype):
         truth.advance(STEPS)
         for field, array in advanced(cpu_numpy.step, Host(), made, shape, dtype).items():
             np.testing.assert_array_equal(array, truth.arrays[field], err_msg=f"{field} {shape}")
+
+
+def numbers():
+    return st.sampled_from(["u", "v", "F", "x", "y", "t", "Lx", "0.5", "2", "3", "0.1"])
+
+
+def larger(inner):
+    """Return expressions of expressions. Denominators are not 0."""
+    two = st.tuples(inner, inner)
+    local = st.sampled_from(["u", "v", "u*v", "u^2", "v - u"])
+    return st.one_of(
+        st.tuples(two, st.sampled_from(["({} + {})", "({} - {})", "{}*{}", "{} - ({})", "{}*({})"])).map(filled),
+        st.tuples(two, st.sampled_from(["{}/(2 + ({})^2)", "min({}, {})", "max({}, {})"])).map(filled),
+        st.tuples(two, st.sampled_from(["where({} < 0.5, {}, 1)", "where({} >= u, 2, {})"])).map(filled),
+        st.tuples(st.tuples(inner), st.sampled_from(["(-({}))", "({})^2", "({})^3", "step({})", "abs({})"])).map(
+            filled
+        ),
+        st.tuples(st.tuples(local), st.sampled_from(["lap({})", "dx({})", "dyy({})", "dxy({})"])).map(filled),
+        st.tuples(st.tuples(local, local), st.just("div(({})*grad({}))")).map(filled),
+    )
+
+
+def filled(parts):
+    operands, form = parts
+    return form.format(*operands)
+
+
+EDGES = st.sampled_from(["periodic", "zero-flux", "fixed 0.3"])
+EXPRESSIONS = st.recursive(numbers(), larger, max_leaves=12)
+
+
+@settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(EXPRESSIONS, EXPRESSIONS, EDGES, EDGES, st.sampled_from(["euler", "rk3", "symplectic"]), st.sampled_from(SHAPES))
+def test_any_equation_is_the_same_in_numpy_cuda_c_and_the_reference(
+    on_cpu, first, second, all_edges, own, scheme, shape
+):
+    text = (
+        f"u_t = {first}; v_t = {second}; F = 0.3 in [0, 1]; edges: {all_edges}; v: {own}; scheme: {scheme}; dt = 0.01"
+    )
+    made = program(text)
+    truth = Reference(made.system, *shape, start=initial(made, shape, "float64"), dtype="float64")
+    truth.advance(STEPS)
+    arrays = advanced(cpu_numpy.step, Host(), made, shape, "float64")
+    for field, array in advanced(gpu_cupy.step, on_cpu, made, shape, "float64").items():
+        np.testing.assert_array_equal(arrays[field], truth.arrays[field])
+        np.testing.assert_array_equal(array, truth.arrays[field])
+
+
+def test_a_long_formula_is_a_function_that_is_not_repeated(on_cpu):
+    text = "u_t = " + " + ".join(f"sin({k}*u)/{k}9" for k in range(1, 9)) + " + lap(u)/9"
+    assert "__noinline__ float cell(" in program(text).sources("cuda")[0]
+    assert program(text).steps_tiling("float32") is None
+    assert_equal(gpu_cupy.step, on_cpu, text, "float64", [(5, 7)], bound=BOUND["float64"])
+
+
+def test_constants_of_a_formula_do_not_change_the_type(webgpu, on_cpu):
+    text = "u_t = sqrt(q)*u/9 + (q - 2)^3 + q^0.3*u/9 - lap(u)/(s - 1); q = 2; s = 4"
+    for step, device in ((gpu_wgpu.step, webgpu), (gpu_cupy.step, on_cpu)):
+        assert_equal(step, device, text, "float32", [(5, 7)], bound=2e-7)
 
 
 # -- names
