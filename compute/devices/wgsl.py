@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -103,16 +104,19 @@ def in_registers(text: str) -> str:
     Drivers keep an array of a function in memory that is assigned in a branch or copied as a whole. All indices must be
     sums of numbers, as they are in unrolled loops.
     """
-    for found in ARRAY.finditer(text):
-        name, rows = found[1], _sum(found[5])
-        columns = _sum(found[3]) if found[3] else 0
-        elements = [f"{name}_{i}_{j}" for i in range(rows) for j in range(columns)] or [
-            f"{name}_{i}" for i in range(rows)
-        ]
-        text = text.replace(found[0], " ".join(f"var {each} = {found[2] or found[4]}();" for each in elements))
-        pattern = rf"\b{name}\[([\d +-]+)\]" + (r"\[([\d +-]+)\]" if columns else "")
-        text = re.sub(pattern, lambda index: "_".join([name, *(str(_sum(each)) for each in index.groups())]), text)  # noqa: B023
+    while found := ARRAY.search(text):
+        name, rows, columns = found[1], _sum(found[5]), _sum(found[3] or "")
+        indices = [f"{i}_{j}" for i in range(rows) for j in range(columns)] or [str(i) for i in range(rows)]
+        variables = " ".join(f"var {name}_{each} = {found[2] or found[4]}();" for each in indices)
+        end = text.index("\n}", found.end())  # of the function
+        element = rf"\b{name}" + r"\[([\d +-]+)\]" * (2 if columns else 1)
+        body = re.sub(element, partial(_variable, name), text[found.end() : end])
+        text = text[: found.start()] + variables + body + text[end:]
     return text
+
+
+def _variable(name: str, found: re.Match[str]) -> str:
+    return "_".join([name, *(str(_sum(index)) for index in found.groups())])
 
 
 def _sum(expression: str) -> int:
@@ -128,7 +132,7 @@ class Kernel:
 
         text = program.text
         self._gpu, self._name = gpu, f"{name} of {program.path.name}"
-        self._bindings = [kind for _, kind in sorted(BINDING.findall(text), key=lambda found: int(found[0]))]
+        self._bindings = [kind for _, kind in sorted({(int(number), kind) for number, kind in BINDING.findall(text)})]
         found = NUMBERS.search(text)
         self._count = found[1].count(":") if found else 0
         kinds = {"read": "read-only-storage", "read_write": "storage"}

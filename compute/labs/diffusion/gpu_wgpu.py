@@ -19,6 +19,7 @@ from compute.labs.diffusion.scheme import edge_code, launches
 
 SOURCE = Path(__file__).with_suffix(".wgsl")
 SWEEP, RUN = (32, 8), 4  # threads of a workgroup of a sweep in x and y, and cells per thread, one below the other
+VECTOR = (4, 2)  # cells per thread in x and y where rows consist of whole vectors
 SIDE = 16  # cells per side of a workgroup of the racing kernel, as in gpu_wgpu.wgsl
 WAVES = 512, 1024  # workgroups of a launch of many steps: about as many as a large GPU runs at once, or twice as many
 ALONE = 1.05  # extra time of a single wave relative to its rows: no work follows where a workgroup ends
@@ -108,6 +109,10 @@ def laplacian(u: Array, out: Array, edges: str) -> None:
 
 def _sweep(name: str, u: Array, out: Array, r: float, edges: str) -> None:
     ny, nx = u.shape
+    if nx % VECTOR[0] == 0:
+        columns, rows = (threads * own for threads, own in zip(SWEEP, VECTOR, strict=True))
+        _launch(f"{name}_of_vectors", (-(-nx // columns), -(-ny // rows)), u, out, r, edges)
+        return
     _launch(name, (-(-nx // SWEEP[0]), -(-ny // (SWEEP[1] * RUN))), u, out, r, edges)
 
 
