@@ -76,6 +76,10 @@ def of_lab(name: str) -> State:
         walk.lab(name)
         walk.page.wait_for_timeout(4 * CALM)
         walk.until(lambda: walk.page.get_by_text("Measuring").count() == 0)
+        if name == "diffusion":
+            walk.key("r")  # the spots fade within seconds
+        if name == "l_curve":
+            walk.until(lambda: "Complete" in walk.status())
         yield walk.page
 
     return shown
@@ -247,7 +251,8 @@ def film(walk: Walk) -> Iterator[Page]:
     page.get_by_role("button", name="Film", exact=True).click()
     walk.type("Frames", "30000")
     page.get_by_role("button", name="Make the film").click()
-    page.locator(".job.running").wait_for()
+    page.locator(".job.running").get_by_text(re.compile(r"^frame [1-9]")).wait_for()
+    walk.key("r")
     yield page
     page.get_by_role("button", name="Cancel", exact=True).click()
     walk.key("e")
