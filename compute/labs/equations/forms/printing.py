@@ -159,11 +159,13 @@ class Language:
         own = ATOM if form.endswith(")") else POWER if name == "pow" else 0
         if name == "pow":
             return own, form.format(*(self.text(each, ATOM if own == POWER else 0) for each in arguments))
-        return own, form.format(self.text(arguments[0], SUM), *map(self._typed, arguments[1:]))
+        first = self.text(arguments[0], SUM if name == "step" else 0)  # a condition of `where` stands alone
+        level = 0 if own else 1  # `where` without brackets in another one needs them
+        return own, form.format(first, *(self._typed(each, level) for each in arguments[1:]))
 
-    def _typed(self, node: Node) -> str:
+    def _typed(self, node: Node, level: int) -> str:
         value = _value(node)
-        return self.text(node) if value is None else self.typed(value)
+        return self.text(node, level) if value is None else self.typed(value)
 
     # -- statements
 
@@ -199,15 +201,19 @@ class Language:
         """Return the text of the value of a statement in parts between which a line may end: before each + and -."""
         match node:
             case Binary(op, left, right) if op in "+-":
-                first, *others = self._bracketed(right) if _is_sum(right) else [self._right(right, SUM)]
+                first, *others = self._bracketed(right) if self._is_long(right) else [self._right(right, SUM)]
                 before = self._bracketed(left) if _is_flux(left) else self._parts(left)
                 return [*before, f"{op} {first}", *others]
-            case Binary(op, left, right) if _is_sum(right):
+            case Binary(op, left, right) if self._is_long(right):
                 parts = self._bracketed(right, f"{self.text(left, PRODUCT)}{op}")
                 if self.exact and op == "*":
                     return [f"{self.exact}({parts[0]}", *parts[1:-1], f"{parts[-1]})"]
                 return parts
         return [self._rounded(node, SUM)]
+
+    def _is_long(self, node: Node) -> bool:
+        """Return whether a sum in brackets is so long that a line may end in it."""
+        return isinstance(node, Binary) and LEVELS[node.op] == SUM and len(self.text(node)) > WIDTH // 2
 
     def _bracketed(self, node: Node, before: str = "") -> list[str]:
         *parts, last = self._parts(node)
@@ -219,13 +225,12 @@ def _is_product(node: Node) -> bool:
     return isinstance(node, Power) or (isinstance(node, Binary) and node.op == "*")
 
 
-def _is_sum(node: Node) -> bool:
-    return isinstance(node, Binary) and LEVELS[node.op] == SUM
-
-
 def _is_flux(node: Node) -> bool:
-    """Return whether a node is the difference of two cells, which is read more easily in brackets."""
-    return isinstance(node, Binary) and node.op == "-" and isinstance(node.left, Tap) and isinstance(node.right, Tap)
+    """Return whether a node is the difference of two values, which is read more easily in brackets."""
+    plain = (Tap, Ref)
+    return (
+        isinstance(node, Binary) and node.op == "-" and isinstance(node.left, plain) and isinstance(node.right, plain)
+    )
 
 
 def filled(parts: Sequence[str], begin: str, indent: str) -> str:

@@ -13,6 +13,8 @@ from tests.compute.labs.equations.test_forms import ALL, BOUND, ROUNDED, advance
 chosen = backend("gpu_numba")
 assert not chosen.missing, chosen.missing
 device = chosen.open_device()
+nested = "where(u < 0.5, where(v < u, 2*u, v - (1 - u)), where(u > v, -u, 3)) - (-where(v < 0.5, u, -v))*(u - v)^2"
+ALL |= {"nested": f"u_t = step(u - v) - {nested}; v_t = -(-u) - min(u, max(v, -0.5))*(u + v)"}
 for name, text in ALL.items():
     for shape, dtype in (((1, 1), "float32"), ((1, 3), "float64"), ((4, 3), "float32")):
         truth = advanced(cpu_numpy.step, Host(), program(text), shape, dtype)
