@@ -33,6 +33,9 @@ from compute.export.recordings import recorded
 from compute.export.scene import Scene
 from compute.files.images import LoadedPicture
 from compute.labs.diffusion import Diffusion
+from compute.labs.equations.forms import FORMS, Program
+from compute.labs.equations.language import read as read_equations
+from compute.labs.equations.passes import lower
 from compute.labs.l_curve.problems.own import own
 from compute.measure import records
 from compute.own import learning
@@ -233,6 +236,14 @@ def record(path: Path) -> None:
         list(of_record(found))
 
 
+def kernels(text: str) -> None:
+    """Read equations, and print their kernels in all languages."""
+    system = read_equations(text)
+    program = Program(system, lower(system))
+    for form in FORMS:
+        program.sources(form)
+
+
 PARSERS = {
     "state as JSON, dropped or within a PNG": Parser(scenes, as_text(scene_in)),
     "link": Parser(links, as_text(unpacked)),
@@ -254,6 +265,7 @@ PARSERS = {
     "head of a request, audience's codes": Parser(
         lambda: [REQUEST.encode(), b"GET /follow/BCDFGH/ws HTTP/1.1\nHost: localhost"], as_text(request)
     ),
+    "equations, as kernels": Parser(files("compute/labs/equations/presets/*.txt"), as_text(kernels)),
     "message of Bokeh's": Parser(lambda: [MESSAGE.encode()], as_text(message), (ProtocolError,)),
     "word of a viewer, or of a frame": Parser(lambda: [b"frame p1 12 0.001", b"ok 12", b"do next"], as_text(word)),
 }
