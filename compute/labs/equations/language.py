@@ -383,6 +383,8 @@ class Parser:
             return node.value
         if isinstance(node, Negative) and values:
             return -values[0]
+        if isinstance(node, Binary) and node.op == "^" and operands[1] == 0:
+            return 1.0
         key = node.op if isinstance(node, Binary) else node.name if isinstance(node, Call) else ""
         if key not in CONSTANT or len(values) < len(operands):
             return None

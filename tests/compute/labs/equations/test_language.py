@@ -121,6 +121,7 @@ def test_a_comment_may_hold_other_letters():
         ("u_t = 1e999*u", (1, 7), "range of float32"),
         ("u_t = u^99", (1, 9), "-64 … 64"),
         ("u_t = u^(1/0)", (1, 11), "a constant is not finite"),
+        ("u_t = u^0/0", (1, 10), "a constant is not finite"),
         ("u_t = u + log(-2)", (1, 11), "a constant is not finite"),
         ("a = 1e20; b = a*a; u_t = b", (1, 16), "outside 1e-30 … 1e+30"),
         ("u_t = exp(-100)", (1, 7), "outside 1e-30 … 1e+30"),
@@ -338,6 +339,36 @@ def test_damaged_presets_are_bounded(seed):
                     + text[at + length :]
                 )
             survives(text)
+
+
+def expression(rng, depth):
+    """A random valid expression."""
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice(("u", "v", "x", "y", "t", "F", "1", "2.5", "0", "pi", "Lx", "q"))
+    inner = [expression(rng, depth - 1) for _ in range(4)]
+    function = rng.choice([name for name in ARITIES if ARITIES[name] == 1 and name not in ("div", "grad", "noise")])
+    exponent = rng.choice(("2", "3", "-2", "0.5", "v", "9", "17", "(1/3)", "0"))
+    return rng.choice(
+        (
+            f"({inner[0]} {rng.choice('+-*/')} {inner[1]})",
+            f"({inner[0]})^{exponent}",
+            f"-{inner[0]}",
+            f"where({inner[0]} {rng.choice(('<', '>', '<=', '>='))} {inner[1]}, {inner[2]}, {inner[3]})",
+            f"{function}({inner[0]})",
+            f"div({inner[0]}*grad({inner[1]}))",
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_systems_are_bounded(seed):
+    rng = random.Random(seed)
+    survives(
+        f"q = {expression(rng, 3)}\nu_t = {expression(rng, 4)}\nv_t = {expression(rng, 4)}\nF = 1 in [0, 2]"
+        f"\nscheme: {rng.choice(('euler', 'rk3', 'symplectic'))}\nshow = {expression(rng, 3)}"
+        f"\nedges: {rng.choice(('periodic', 'zero-flux', 'fixed 1'))}"
+        f"{rng.choice(('', '; wall = x - 3', '; wall = x - 3; wall: zero-flux'))}"
+    )
 
 
 @pytest.mark.extended

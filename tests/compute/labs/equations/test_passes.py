@@ -113,6 +113,12 @@ def test_initial_values_do_not_depend_on_the_blocks_of_rows(monkeypatch):
     assert np.array_equal(whole["wall"], q > 9)
 
 
+def test_a_coordinate_jumps_where_a_periodic_grid_closes(u):
+    slope = rate("dx(x) + y", u) - (np.arange(NY)[:, None] + 0.5) * H
+    np.testing.assert_allclose(slope[:, 1:-1], 1)
+    np.testing.assert_allclose(slope[:, [0, -1]], 1 - NX / 2)
+
+
 def test_a_periodic_coefficient_wraps_around(u):
     shifted = rate("div((2 + cos(2*pi*x/Lx))*grad(u))", u, show="show = 1")
     moved = rate(f"div((2 + cos(2*pi*(x - {3 * H})/Lx))*grad(u))", np.roll(u, 3, 1))
