@@ -1,4 +1,7 @@
-"""A plan in WGSL, float32 only: a thread computes a few cells of a column, and keeps those that the next one needs.
+"""A plan in WGSL, float32 only: a thread loads a few cells of a column with their neighbours at once.
+
+Loads between the arithmetic, or arrays that the driver keeps in memory, were slower on an H200; see gpu_wgpu.wgsl of
+the diffusion lab. `/*unroll*/` and `/*registers*/` are resolved by compute/devices/wgsl.py.
 
 `exact(product)` keeps the rounding of a product that is added to something; see compute/devices/wgsl.py.
 """
@@ -60,36 +63,78 @@ def _cell(sweep: Sweep) -> str:
 
 
 def _kernel(sweep: Sweep) -> str:
-    columns = [array for array in sweep.wide if any(tap.array == array and tap.dx == 0 for tap in sweep.cell.taps)]
+    diagonal = {tap.array for tap in sweep.cell.taps if tap.dx and tap.dy}
     text = f"\n@compute @workgroup_size({THREADS[0]}, {THREADS[1]})\n"
     text += "fn step(@builtin(global_invocation_id) id: vec3<u32>) {\n"
     text += f"    let column = i32(id.x);\n    let first = i32(id.y) * {THREAD_ROWS};\n"
     text += "    if (column >= p.nx || first >= p.ny) { return; }\n"
     if "x" in sweep.coordinates:
         text += f"    let x = exact((f32(column) + 0.5) * {sweep.dx!r});\n"
-    for array in columns:
-        text += f"    var {array}_below = {array}_at(first - 1, column);\n"
-        text += f"    var {array}_here = {array}_at(first, column);\n"
+    if sweep.wide:
+        text += "".join(_declared(array, array in diagonal) for array in sweep.wide)
+        text += "    if (column > 0 && column + 1 < p.nx && first > 0 && "
+        text += f"first + {THREAD_ROWS} < p.ny) {{\n        let start = index_of(first - 1, column);\n"
+        text += "".join(
+            _loaded(array, array in diagonal, "{0}_in[start + u32({1}) * u32(p.nx){2}]") for array in sweep.wide
+        )
+        text += "    } else {\n"
+        text += "".join(_loaded(array, array in diagonal, "") for array in sweep.wide)
+        text += "    }\n"
     text += f"    /*unroll*/ for (var i_row = 0; i_row < {THREAD_ROWS}; i_row++) {{\n        let row = first + i_row;\n"
     text += "        if (row >= p.ny) { return; }\n        let here = index_of(row, column);\n"
     if "y" in sweep.coordinates:
         text += f"        let y = exact((f32(row) + 0.5) * {sweep.dx!r});\n"
-    text += "".join(f"        let {array}_above = {array}_at(row + 1, column);\n" for array in columns)
-    given = [_value(sweep, tap) for tap in sweep.cell.taps]
+    given = [_value(sweep, tap, tap.array in diagonal) for tap in sweep.cell.taps]
     given += [name if name in sweep.coordinates else f"p.{name}" for name in sweep.cell.names]
-    text += f"        let made = cell(\n            {by_array(sweep.cell, given, ' ' * 12)});\n"
+    text += f"        let new_cell = cell(\n            {by_array(sweep.cell, given, ' ' * 12)});\n"
     several = len(sweep.cell.targets) > 1
     for target, out in zip(sweep.cell.targets, sweep.written, strict=True):
-        text += f"        {out}[here] = made{f'.{target}' if several else ''};\n"
-    for array in columns:
-        text += f"        {array}_below = {array}_here;\n        {array}_here = {array}_above;\n"
+        text += f"        {out}[here] = new_cell{f'.{target}' if several else ''};\n"
     return text + "    }\n}\n"
 
 
-def _value(sweep: Sweep, tap: Tap) -> str:
+def _sides(diagonal: bool) -> tuple[int, int]:
+    """Return the first and the number of the rows whose cells left and right are loaded, from row first - 1 on."""
+    return (0, THREAD_ROWS + 2) if diagonal else (1, THREAD_ROWS)
+
+
+def _declared(array: str, diagonal: bool) -> str:
+    rows = THREAD_ROWS + 2
+    text = f"    /*registers*/ var {array}_cells: array<f32, {rows}>;  // rows first - 1 to first + {THREAD_ROWS}\n"
+    for side in ("west", "east"):
+        text += f"    /*registers*/ var {array}_{side}: array<f32, {_sides(diagonal)[1]}>;\n"
+    return text
+
+
+def _loaded(array: str, diagonal: bool, inside: str) -> str:
+    """Return the lines that load an array. inside: a text for a cell of the grid, of array, row and shift."""
+    begin, count = _sides(diagonal)
+
+    def cell(shift: int, side: int) -> str:
+        """Return a cell of row i_row + shift, counted from row first - 1."""
+        if inside:
+            return inside.format(array, _plus("i_row", shift), ("", " + 1u", " - 1u")[side])
+        row = _plus("first + i_row", shift - 1)
+        return f"{array}_at(min({row}, p.ny), column{('', ' + 1', ' - 1')[side]})"
+
+    return f"""        /*unroll*/ for (var i_row = 0; i_row < {THREAD_ROWS + 2}; i_row++) {{
+            {array}_cells[i_row] = {cell(0, 0)};
+        }}
+        /*unroll*/ for (var i_row = 0; i_row < {count}; i_row++) {{
+            {array}_west[i_row] = {cell(begin, -1)};
+            {array}_east[i_row] = {cell(begin, 1)};
+        }}
+"""
+
+
+def _value(sweep: Sweep, tap: Tap, diagonal: bool) -> str:
     if tap.array not in sweep.wide:
         return f"{tap.array}_in[here]"
-    if tap.dx == 0:
-        return f"{tap.array}{ {-1: '_below', 0: '_here', 1: '_above'}[tap.dy] }"
-    row = {-1: "row - 1", 0: "row", 1: "row + 1"}[tap.dy]
-    return f"{tap.array}_at({row}, column {'+-'[tap.dx < 0]} 1)"
+    name = {-1: "west", 0: "cells", 1: "east"}[tap.dx]
+    shift = tap.dy + (1 if tap.dx == 0 else 1 - _sides(diagonal)[0])
+    return f"{tap.array}_{name}[{_plus('i_row', shift)}]"
+
+
+def _plus(text: str, number: int) -> str:
+    """Return the text of a sum."""
+    return f"{text} {'+' if number > 0 else '-'} {abs(number)}" if number else text
