@@ -130,6 +130,7 @@ class Gpu:
         self._padding: dict[int, Storage] = {}
         self._encoder: Any = None
         self._pass: Any = None
+        self._set: tuple[Any, bytes] = None, b""  # pipeline and numbers of the open pass: each call takes microseconds
         self._queries: Any = None
         self._timed = 0  # passes of the open encoder with timestamps
         self.stamps: list[Any] | None = None  # buffers of timestamps while a stopwatch runs
@@ -183,10 +184,14 @@ class Gpu:
         with self.lock, self.errors():
             if self._pass is None:
                 self._begin_pass()
-            self._pass.set_pipeline(pipeline)
+                self._set = None, b""
+            if self._set[0] is not pipeline:
+                self._pass.set_pipeline(pipeline)
+                self._set = pipeline, b""
             self._pass.set_bind_group(0, self._group(layout, arrays))
-            if numbers:
+            if numbers != self._set[1]:
                 self._pass.set_immediates(0, numbers, 0, len(numbers))
+                self._set = pipeline, numbers
             self._pass.dispatch_workgroups(*grid)
 
     def _group(self, layout: Any, arrays: Sequence[Storage]) -> Any:
