@@ -11,7 +11,7 @@ from compute.labs.equations.language import ARITIES, FUNCTIONS, MOST_CHARACTERS,
 from compute.labs.equations.passes import MOST_LOWERED, lower, picture, rates
 from compute.labs.equations.presets import presets
 from compute.labs.equations.reference import Evaluator
-from compute.labs.equations.tree import Edge, EquationError, Parameter, children, words
+from compute.labs.equations.tree import Edge, EquationError, Parameter, Power, children, words
 
 
 def rate(expression, **values):
@@ -137,6 +137,8 @@ def test_a_comment_may_hold_other_letters():
         ("u_t = u; u(0) = lap(x)", (1, 17), "cannot have derivatives"),
         ("u_t = u; q = u; u(0) = q", (1, 24), "cannot depend on the field 'q'"),
         ("u_t = u; u(0) = noise(1.5)", (1, 17), "whole number"),
+        ("u_t = u; u(0) = noise(4294967296)", (1, 17), "whole number"),
+        ("u_t = u; u(1) = 2", (1, 10), "an initial value begins with u(0) = …"),
         ("u_t = noise(1)", (1, 7), "initial values and walls only"),
         ("u_t = u; w(0) = 1", (1, 10), "w(0) has no equation w_t"),
         ("u_t = u; edges: perodic", (1, 17), "did you mean 'periodic'"),
@@ -191,6 +193,7 @@ def test_no_field_or_parameter_has_a_name_of_a_compiler(name):
 
 
 def nodes(tree):
+    assert not isinstance(tree, Power) or 2 <= tree.exponent <= 8
     return 1 + sum(nodes(each) for each in children(tree))
 
 
