@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compute.labs.equations.language import MOST
 from compute.labs.equations.passes import lower, rates
 from compute.labs.equations.reference import cell, coordinates, neighbours
 from compute.labs.equations.tree import SCHEMES, Node, Pass, System
@@ -152,5 +153,5 @@ def _jacobian(
         h = STEP * (1 + np.abs(value))
         for found, up, down in zip(derivatives, results({name: value + h}), results({name: value - h}), strict=True):
             slope = (up - down) / (2 * h)
-            found[name] = np.where(np.isfinite(slope), slope, 0.0)
+            found[name] = np.clip(np.where(np.isfinite(slope), slope, 0.0), -MOST, MOST)  # products stay finite
     return derivatives

@@ -76,6 +76,11 @@ def test_a_checkerboard_grows_beyond_the_bound_only(text):
         assert (abs(simulation.arrays["u"]).max() > 100) == grows
 
 
+def test_enormous_slopes_give_a_tiny_step():
+    system = read("u_t = -(1e30*u)^9 + dx(u)")
+    assert 0 < stability(system, {"u": np.full((6, 7), 1e3)}).limit < 1e-20
+
+
 @pytest.mark.parametrize("jump", ["where(u > 0.5, 1, -1)", "step(u - 0.5)", "step(0.5 - u)"])
 def test_a_jump_does_not_restrict_the_step(jump):
     """Cells at the threshold have no derivative there; a difference across it would be arbitrarily large."""
