@@ -28,9 +28,7 @@ def step(program: Program, state: State, numbers: Mapping[str, float], dt: float
     with device:
         tiling = program.steps_tiling(dtype)
         if tiling is not None and steps >= tiling.steps:
-            many = program.kept(
-                ("cuda steps", dtype, device.id), lambda: _many_steps(program, tiling, dtype, device.id)
-            )
+            many = program.kept(("cuda many", dtype, device.id), lambda: _many_steps(program, tiling, dtype, device.id))
             advance(program, many, state, numbers, dt, steps - steps % tiling.steps, tiling.steps)
             steps %= tiling.steps
         if steps:
@@ -62,7 +60,7 @@ def _kernels(program: Program, dtype: str) -> Launch:
 
 
 def _many_steps(program: Program, tiling: Tiling, dtype: str, device: int) -> Launch:
-    text = program.steps_source(dtype)
+    text = program.steps_source("cuda", dtype)
     kernel = compile_cuda_text(text, name=f"equations.{digest(text)}.cu").get_function("many_steps")
     processors, (sweep,) = multiprocessors(device), program.sweeps
 

@@ -7,7 +7,15 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from compute.labs.equations.forms import cuda_form, cuda_steps_form, numba_cuda_form, numba_form, numpy_form, wgsl_form
+from compute.labs.equations.forms import (
+    cuda_form,
+    cuda_steps_form,
+    numba_cuda_form,
+    numba_form,
+    numpy_form,
+    wgsl_form,
+    wgsl_steps_form,
+)
 from compute.labs.equations.forms.sweep import Sweep, sweeps_of
 from compute.labs.equations.tree import Plan, System
 
@@ -54,15 +62,23 @@ class Program:
 
     def steps_tiling(self, dtype: str) -> cuda_steps_form.Tiling | None:
         """Return the sizes of a launch of CUDA C that computes several steps; None if that is not possible."""
-        return cuda_steps_form.tiling(self.system, self.plan, dtype)
+        return self.kept(("tiling", dtype), lambda: cuda_steps_form.tiling(self.system, self.plan, dtype))
 
-    def steps_source(self, dtype: str) -> str:
-        """Return the text in CUDA C that computes several steps a launch. ValueError for a plan that cannot."""
-        tiling = self.steps_tiling(dtype)
-        if tiling is None:
-            raise ValueError("several steps a launch need one pass over at most two fields, which read no other array")
-        (sweep,) = self.sweeps
-        return self.kept(("steps", dtype), lambda: cuda_steps_form.module(sweep, tiling, self.title, dtype))
+    def steps_strips(self) -> wgsl_steps_form.Strips | None:
+        """Return the sizes of a launch of WGSL that computes several steps; None if that is not possible."""
+        return self.kept("strips", lambda: wgsl_steps_form.strips_of(self.system, self.plan))
+
+    def steps_source(self, form: str, dtype: str = "float32") -> str:
+        """Return the text of several steps a launch. form: cuda or wgsl. ValueError if that is impossible."""
+        tiling = self.steps_tiling(dtype) if form == "cuda" else None
+        strips = self.steps_strips() if form == "wgsl" else None
+        if tiling is not None:
+            return self.kept(
+                ("cuda steps", dtype), lambda: cuda_steps_form.module(self.sweeps[0], tiling, self.title, dtype)
+            )
+        if strips is not None:
+            return self.kept("wgsl steps", lambda: wgsl_steps_form.module(self.sweeps[0], strips, self.title))
+        raise ValueError("several steps a launch need one short pass over at most two fields, in CUDA C or WGSL")
 
     def _printed(self, form: str, dtype: str) -> list[str]:
         if form == "wgsl":

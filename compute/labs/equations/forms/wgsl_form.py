@@ -8,6 +8,8 @@ the diffusion lab. `/*unroll*/` and `/*registers*/` are resolved by compute/devi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from compute.labs.equations.forms.printing import Language, by_array, filled
 from compute.labs.equations.forms.sweep import Sweep, c_head
 from compute.labs.equations.tree import Tap
@@ -31,16 +33,24 @@ def language() -> Language:
     )  # fmt: skip
 
 
+def begin_of(sweep: Sweep, title: str, numbers: Sequence[str] = ()) -> str:
+    """Return the begin of a program: its bindings and numbers. numbers: further members of the struct of all."""
+    fields = sweep.system.fields
+    read = sweep.read if not numbers else [f"{field}_in" for field in fields]
+    written = sweep.written if not numbers else [f"{field}_out" for field in fields]
+    arrays = [(array, "read") for array in read] + [(array, "read_write") for array in written]
+    text = c_head(title, "WGSL", [sweep]) + "\n"
+    for k, (array, access) in enumerate(arrays):
+        text += f"@group(0) @binding({k}) var<storage, {access}> {array}: array<f32>;\n"
+    members = ["ny: i32,", "nx: i32,", *numbers, *(f"{name}: f32," for name in sweep.cell.numbers), "zero: u32 }"]
+    text += filled(members, "struct Numbers { ", " " * 17) + "\nvar<immediate> p: Numbers;\n"
+    return text + "\nfn index_of(row: i32, column: i32) -> u32 { return u32(row) * u32(p.nx) + u32(column); }\n"
+
+
 def module(sweeps: list[Sweep], title: str) -> str:
     """Return the text of one pass; several passes are several programs, as each has its own bindings."""
     (sweep,) = sweeps
-    arrays = [(array, "read") for array in sweep.read] + [(array, "read_write") for array in sweep.written]
-    text = c_head(title, "WGSL", sweeps) + "\n"
-    for k, (array, access) in enumerate(arrays):
-        text += f"@group(0) @binding({k}) var<storage, {access}> {array}: array<f32>;\n"
-    numbers = ["ny: i32,", "nx: i32,", *(f"{name}: f32," for name in sweep.cell.numbers), "zero: u32 }"]
-    text += filled(numbers, "struct Numbers { ", " " * 17) + "\nvar<immediate> p: Numbers;\n"
-    text += "\nfn index_of(row: i32, column: i32) -> u32 { return u32(row) * u32(p.nx) + u32(column); }\n"
+    text = begin_of(sweep, title)
     for array in sweep.wide:
         edge = sweep.edge(array)
         ghost = AT[edge.kind].format(array, repr(2 * edge.value))
@@ -51,10 +61,11 @@ fn {array}_at(row: i32, column: i32) -> f32 {{
     return {ghost};
 }}
 """
-    return text + _cell(sweep) + _kernel(sweep)
+    return text + cell_function(sweep) + _kernel(sweep)
 
 
-def _cell(sweep: Sweep) -> str:
+def cell_function(sweep: Sweep) -> str:
+    """Return the function of the formula, and the struct of its results if they are several."""
     cell, several = sweep.cell, len(sweep.cell.targets) > 1
     text = f"\nstruct Cell {{ {', '.join(f'{target}: f32' for target in cell.targets)} }}\n" if several else ""
     arguments = by_array(cell, [f"{argument}: f32" for argument in cell.arguments], " " * len("fn cell("))

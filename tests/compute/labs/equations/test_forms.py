@@ -149,12 +149,25 @@ def test_several_steps_a_launch_equal_single_steps(on_cpu, name, dtype):
             np.testing.assert_array_equal(array, single[field], err_msg=f"{field} {shape}")
 
 
+@pytest.mark.parametrize("name", tiled())
+def test_several_steps_a_launch_of_wgsl_equal_single_steps(webgpu, name):
+    made = program((ALL | TILED)[name])
+    strips = made.steps_strips()
+    assert (strips is None) == ("wall" in made.plan.passes[0].sources)
+    steps = strips.steps + 1 if strips else 1
+    for shape in [(1, 1), (2, 9), (9, 1), (40, 260), (25, 131), (61, 517)] if strips else []:
+        single = advanced(gpu_wgpu.one_step, webgpu, made, shape, "float32", 2 * steps)
+        several = advanced(gpu_wgpu.step, webgpu, made, shape, "float32", 2 * steps)
+        for field, array in several.items():
+            np.testing.assert_array_equal(array, single[field], err_msg=f"{field} {shape}")
+
+
 def test_several_steps_a_launch_are_for_one_pass_over_its_fields():
     assert set(TILED) | {"heat", "Gray-Scott", "gray_scott", "chemotaxis", "wave", "fisher_maze"} <= set(tiled())
     for text in (EXACT["walls"], EXACT["Burgers"], EXACT["Cahn-Hilliard"], EXACT["four"], "u_t = lap(u)/9 + t"):
         assert program(text).steps_tiling("float32") is None
-        with pytest.raises(ValueError, match="one pass over at most two fields"):
-            program(text).steps_source("float32")
+        with pytest.raises(ValueError, match="one short pass over at most two fields"):
+            program(text).steps_source("cuda", "float32")
     assert program("u_t = lap(u) + v; v_t = lap(v); edges: periodic; u: zero-flux").steps_tiling("float32") is None
     for (ny, nx), name in product([(1, 1), (1, 10**6), (10**6, 1), (16384, 16384)], ("heat", "Gray-Scott")):
         tiling = program(EXACT[name]).steps_tiling("float32")
@@ -176,7 +189,10 @@ def test_wgsl_equals_numpy(webgpu, name):
 def test_cuda_c_compiles_without_spilling(name, architecture):
     made = program(ALL[name])
     for dtype in BOUND:
-        texts = [*made.sources("cuda", dtype), *([made.steps_source(dtype)] if made.steps_tiling(dtype) else [])]
+        texts = [
+            *made.sources("cuda", dtype),
+            *([made.steps_source("cuda", dtype)] if made.steps_tiling(dtype) else []),
+        ]
         for text in texts:
             for kernel, used in check_cuda_text(text, name="kernel.cu", architecture=architecture).resources.items():
                 assert used.spill_stores <= 16, kernel  # bytes: ptxas stores one number rather than use a register more
@@ -260,7 +276,7 @@ def test_constants_of_a_formula_do_not_change_the_type(webgpu, on_cpu):
 def letters(made):
     """Return the words of all texts that a typed name could be, except those of the system."""
     texts = [text for form in FORMS for text in made.sources(form)]
-    texts += [made.steps_source("float32")] if made.steps_tiling("float32") else []
+    texts += [made.steps_source(form) for form in ("cuda", "wgsl") if made.steps_strips()]
     texts = [re.sub(r'"""(.|\n)*?"""|//.*|# .*', "", text) for text in texts]
     own = {*made.system.fields, *made.system.parameters}
     return sorted({word for text in texts for word in re.findall(r"\b[A-Za-z][A-Za-z0-9]*\b", text)} - own)
@@ -290,6 +306,7 @@ def test_names_of_a_text_may_be_those_of_generated_variables(on_cpu, webgpu):
             (cpu_numpy.step, Host()),
             (gpu_cupy.one_step, on_cpu),
             (gpu_cupy.step, on_cpu),
+            (gpu_wgpu.one_step, webgpu),
             (gpu_wgpu.step, webgpu),
         )
         for step, device in forms:

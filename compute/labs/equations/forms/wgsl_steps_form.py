@@ -1,0 +1,157 @@
+"""A plan of one pass in WGSL, several steps a launch, after gpu_wgpu.wgsl of the diffusion lab.
+
+A workgroup streams down a strip of columns. A thread keeps two rows of its columns for each time level in registers; a
+third one arrives in each turn, and every level passes a row of the next time on to the next level. The cells left and
+right of a thread's own come through workgroup memory. Edges are treated as in cuda_steps_form.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compute.labs.equations.forms import cuda_steps_form
+from compute.labs.equations.forms.cuda_steps_form import WALL
+from compute.labs.equations.forms.printing import by_array
+from compute.labs.equations.forms.sweep import Sweep
+from compute.labs.equations.forms.wgsl_form import begin_of, cell_function
+from compute.labs.equations.tree import Plan, System, Tap
+
+THREADS, COLUMNS, AHEAD = 64, 4, 4  # of a workgroup; cells of a thread in a row; turns from a load to its use, even
+WAVE, LEAST_ROWS = 1024, 6  # workgroups of a launch, about as many as a large GPU runs at once; rows of each
+
+
+@dataclass(frozen=True)
+class Strips:
+    """The sizes of a launch of `steps` steps, a multiple of COLUMNS, which is the number of columns lost on a side."""
+
+    steps: int
+
+    @property
+    def width(self) -> int:
+        """The columns that a workgroup writes."""
+        return THREADS * COLUMNS - 2 * self.steps
+
+    def cut(self, ny: int, nx: int) -> tuple[int, int, int]:
+        """Return the workgroups in x and y, and the rows that each writes, for ny x nx cells."""
+        strips = -(-nx // self.width)
+        rows = min(ny, max(LEAST_ROWS, -(-ny // max(1, WAVE // strips))))
+        return strips, -(-ny // rows), rows
+
+
+def strips_of(system: System, plan: Plan) -> Strips | None:
+    """Return the sizes of a launch; None if it can compute one step only: where CUDA C can, too, or with walls."""
+    tiling = cuda_steps_form.tiling(system, plan, "float32")
+    return None if tiling is None or WALL in plan.passes[0].sources else Strips(tiling.steps)
+
+
+def module(sweep: Sweep, strips: Strips, title: str) -> str:
+    """Return the text of the program."""
+    fields, steps = sweep.system.fields, strips.steps
+    periodic = sweep.edge(fields[0]).kind == "periodic"
+    place = "return (i % n + n) % n;" if periodic else "return clamp(i, 0, n - 1);"
+    text = begin_of(sweep, f"{title}, {steps} steps a launch", ["band_rows: i32,"])
+    text += "\n// The row or column of the grid whose value cell i has.\n"
+    text += f"fn place_of(i: i32, n: i32) -> i32 {{ {place} }}\n"
+    text += cell_function(sweep)
+    text += "\n// The first and the last cell of a thread's rows at each level, in turns of even and odd number.\n"
+    for field in fields:
+        text += f"var<workgroup> {field}_ends: array<array<vec2<f32>, {THREADS + 2}>, {2 * steps}>;\n"
+
+    def each(line: str, indent: int) -> str:
+        """Return a line for each field."""
+        return "".join(f"{' ' * indent}{line.replace('@', field)}\n" for field in fields)
+
+    loop = "/*unroll*/ for (var i_col = 0; i_col < 4; i_col++) {"
+    return f"""{text}
+@compute @workgroup_size({THREADS})
+fn many_steps(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {{
+    let offset = i32(thread) * {COLUMNS};
+    let column = i32(group.x) * {strips.width} - {steps} + offset;
+    let writes = offset >= {steps} && offset < {THREADS * COLUMNS - steps};
+    let first = i32(group.y) * p.band_rows;
+    let end = min(first + p.band_rows, p.ny);
+    let top = first - {steps};
+    let turns = end - first + {2 * steps};
+    /*registers*/ var places: array<u32, {COLUMNS}>;
+    {loop} places[i_col] = u32(place_of(column + i_col, p.nx)); }}
+{each(f"/*registers*/ var @_loaded: array<array<f32, {COLUMNS}>, {AHEAD}>;", 4)}\
+    /*unroll*/ for (var i_turn = 0; i_turn < {AHEAD}; i_turn++) {{
+        let line = index_of(place_of(top + min(i_turn, turns - 1), p.ny), 0);
+        {loop}
+{each("@_loaded[i_turn][i_col] = @_in[line + places[i_col]];", 12)}        }}
+    }}
+{each(f"/*registers*/ var @_here: array<array<f32, {COLUMNS}>, {steps}>;", 4)}\
+{each(f"/*registers*/ var @_below: array<array<f32, {COLUMNS}>, {steps}>;", 4)}\
+{each(f"/*registers*/ var @_above: array<f32, {COLUMNS}>;  // the row that arrives at a level", 4)}\
+{each(f"/*registers*/ var @_row: array<f32, {COLUMNS + 2}>;", 4)}\
+    for (var begin = 0; begin < turns; begin += {AHEAD}) {{
+        /*unroll*/ for (var i_turn = 0; i_turn < {AHEAD}; i_turn++) {{
+            let turn = begin + i_turn;
+            let line = index_of(place_of(top + min(turn + {AHEAD}, turns - 1), p.ny), 0);
+            {loop}
+{each("@_above[i_col] = @_loaded[i_turn][i_col];", 16)}\
+{each("@_loaded[i_turn][i_col] = @_in[line + places[i_col]];", 16)}            }}
+            /*unroll*/ for (var i_level = 0; i_level < {steps}; i_level++) {{
+                let row = top + turn - i_level - 1;
+{each(f"@_row[0] = @_ends[i_turn % 2 * {steps} + i_level][thread].y;", 16)}\
+{each(f"@_row[{COLUMNS + 1}] = @_ends[i_turn % 2 * {steps} + i_level][thread + 2u].x;", 16)}\
+{each(f"@_ends[(i_turn + 1) % 2 * {steps} + i_level][thread + 1u] = vec2(@_above[0], @_above[{COLUMNS - 1}]);", 16)}\
+                {loop}
+{each("@_row[i_col + 1] = @_here[i_level][i_col];", 20)}                }}
+                {loop}
+{_cell(sweep, periodic)}\
+{each("@_below[i_level][i_col] = @_row[i_col + 1];", 20)}\
+{each("@_here[i_level][i_col] = @_above[i_col];", 20)}\
+{each(f"@_above[i_col] = new_cell{'.@' if len(fields) > 1 else ''};", 20)}                }}
+            }}
+            workgroupBarrier();
+            let written = top + turn - {steps};
+            if (turn >= {2 * steps} && written < end && writes) {{
+                {loop}
+                    if (column + i_col < p.nx) {{
+{each("@_out[index_of(written, column + i_col)] = @_above[i_col];", 24)}                    }}
+                }}
+            }}
+        }}
+    }}
+}}
+"""
+
+
+def _cell(sweep: Sweep, periodic: bool) -> str:
+    """Return the lines that compute a cell of the row `row`."""
+    text, indent = "", " " * 20
+    for field in sweep.wide if not periodic else ():
+        edge, here = sweep.edge(field), f"{field}_row[i_col + 1]"
+        ghost = f"{2 * edge.value!r} - {here}" if edge.kind == "fixed" else here
+        text += f"{indent}let {field}_ghost = {ghost};\n"
+        for side, value, where in (
+            ("left", "row[i_col]", "column + i_col == 0"),
+            ("right", "row[i_col + 2]", "column + i_col == p.nx - 1"),
+            ("down", "below[i_level][i_col]", "row == 0"),
+            ("up", "above[i_col]", "row == p.ny - 1"),
+        ):
+            text += f"{indent}let {field}_{side} = select({field}_{value}, {field}_ghost, {where});\n"
+    if "x" in sweep.coordinates:
+        text += f"{indent}let x = exact((f32(places[i_col]) + 0.5) * {sweep.dx!r});\n"
+    if "y" in sweep.coordinates:
+        text += f"{indent}let y = exact((f32(place_of(row, p.ny)) + 0.5) * {sweep.dx!r});\n"
+    given = [_value(tap, periodic) for tap in sweep.cell.taps]
+    given += [name if name in sweep.coordinates else f"p.{name}" for name in sweep.cell.names]
+    inner = " " * 24
+    return f"{text}{indent}let new_cell = cell(\n{inner}{by_array(sweep.cell, given, inner)});\n"
+
+
+def _value(tap: Tap, periodic: bool) -> str:
+    if not (tap.dx or tap.dy):
+        return f"{tap.array}_row[i_col + 1]"
+    if periodic:
+        names = {
+            (-1, 0): "row[i_col]",
+            (1, 0): "row[i_col + 2]",
+            (0, -1): "below[i_level][i_col]",
+            (0, 1): "above[i_col]",
+        }
+    else:
+        names = {(-1, 0): "left", (1, 0): "right", (0, -1): "down", (0, 1): "up"}
+    return f"{tap.array}_{names[tap.dx, tap.dy]}"
