@@ -1,22 +1,22 @@
 """The language of the equations lab: a text is parsed into a System; nothing in it is executed.
 
     u_t = E                        an equation; at most 4
-    u(0) = E                       the initial value; may use noise(seed), uniform in -1 … 1; 0 if it is missing
+    u(0) = E                       the initial value, default 0; may use noise(seed), uniform in -1 … 1
     F = 0.037 in [0, 0.1]          a parameter with a slider; at most 12
-    q = E                          a name for an expression or a number, which may use the names above it
+    q = E                          a name for an expression or a number; it may use the names above
     edges: periodic                or zero-flux, or fixed 0.3; u: … for one field
     wall = E                       cells where it is positive keep their first value
     wall: zero-flux                nothing flows through the faces of these cells; otherwise fixed, the default
     show = E                       the second picture
     scheme: rk3                    or euler, symplectic
-    dx = 0.5                       the width of a cell; 1 if it is missing
-    dt = 0.1                       the time step; below the bound of stability if it is missing
+    dx = 0.5                       the width of a cell; default 1
+    dt = 0.1                       the time step; by default 90 % of the stability bound
 
 One statement per line, or several separated by ";". "#" starts a comment. E has + - * / ^ (right-associative, before
 signs), brackets, the functions of FUNCTIONS, where(a < b, then, else), the derivatives of DERIVATIVES, and x y t Lx Ly
 pi. Derivatives may be nested.
 
-The text may come from others. Its characters, length, nodes and depth are bounded before or while it is read, and every
+The text may come from a link. Its characters, length, nodes and depth are bounded before and during reading, and every
 fault raises EquationError. The parser's recursion is bounded by MOST_DEPTH.
 """
 
@@ -222,7 +222,7 @@ class Parser:
     def __init__(self, tokens: Tokens, names: Names, initial: bool = False) -> None:
         self.tokens, self.names, self.initial = tokens, names, initial
         self.depth = 0
-        self.gradients: list[int] = []  # columns of grad that no div has used yet
+        self.gradients: list[int] = []  # columns of grad outside of div
         self.varying = False
 
     def whole(self) -> Node:
@@ -415,11 +415,11 @@ def _check_characters(text: str) -> None:
 
 
 class _Reader:
-    """Read the statements of a text: first their heads and settings, then the expressions, once all names are known."""
+    """Read the statements of a text: first heads and settings, which define all names, then the expressions."""
 
     def __init__(self, text: str) -> None:
         self.text, self.system, self.names = text, System(text), Names()
-        self.places: dict[str, Token] = {}  # what is defined, by its head: u, u_t, u(0), u:
+        self.places: dict[str, Token] = {}  # of definitions, by their heads: u, u(0), u:
         self.later: list[tuple[str, str, Tokens]] = []  # kind, name and tokens of expressions
 
     def read(self) -> System:

@@ -2,10 +2,10 @@
 
 Derivatives become differences of neighbours; second ones are differences of the fluxes through the cell's faces, which
 are exact (Sterbenz; see cpu_numpy.py of the diffusion lab). A derivative of an expression with derivatives needs the
-neighbours' values of that expression. It is therefore stored as an auxiliary array by an earlier pass. Terms that occur
+neighbours' values of that expression, so an earlier pass stores the expression as an auxiliary array. Terms that occur
 more than once become statements.
 
-The stencil of div(D*grad(u)) takes the mean of D at a face. With `wall: zero-flux`, a wall cell acts as a ghost cell:
+The stencil of div(D*grad(u)) uses the mean of D at a face. With `wall: zero-flux`, a wall cell acts as a ghost cell:
 its neighbours read their own value in its place.
 """
 
@@ -71,7 +71,7 @@ def rates(system: System) -> list[Pass]:
 
 
 def picture(system: System) -> list[Pass]:
-    """Return passes that write the expression of the second picture to the array `show`; none without `show =`."""
+    """Return passes that write the expression of the second picture to the array `show`; empty without `show =`."""
     if system.show is None:
         return []
     lowering = _Lowering(system)
@@ -201,7 +201,7 @@ class _Lowering:
 
 
 def operands(node: Call) -> list[Node]:
-    """Return the operands of a derivative: of div, the differentiated expression, and the factor if there is one."""
+    """Return the operands of a derivative: of div, the differentiated expression and an optional factor."""
     argument = node.arguments[0]
     if node.name != "div":
         return [argument] if node.name != "grad" else []
@@ -223,7 +223,7 @@ class _Cell:
         self._nodes = 0
 
     def term(self, name: str, value: Node, comment: str = "") -> Node:
-        """Return a reference to the statement with this value; add it under this or a similar name if it is new."""
+        """Return a reference to the statement with this value; otherwise add one under a similar name."""
         if isinstance(value, Ref):
             return value
         for each in self.statements.values():
@@ -269,7 +269,7 @@ class _Cell:
             return Tap(array, *at)
         open_side = Compare("<", Tap("wall", *at), Number(1.0))
         value = Call("where", (open_side, Tap(array, *at), Tap(array)))
-        return self.term(f"{array}_open{OFFSETS[at]}", value, "its own value next to a wall")
+        return self.term(f"{array}_open{OFFSETS[at]}", value, "the cell's value next to a wall")
 
     def _power(self, base: Node, exponent: Node, at: Offset) -> Node:
         match exponent:
@@ -386,7 +386,7 @@ class _Cell:
         )
 
     def _share(self) -> None:
-        """Give every term that occurs more than once a statement."""
+        """Turn every term that occurs more than once into a statement."""
         uses: Counter[Node] = Counter()
 
         def visit(node: Node) -> None:
@@ -431,7 +431,7 @@ class _Cell:
 
 
 def _worth_a_name(node: Node) -> bool:
-    """Return whether a repeated node becomes a statement. The difference of two cells stays readable as it is."""
+    """Return whether a repeated node becomes a statement. The difference of two cells is short enough to repeat."""
     if isinstance(node, Binary) and node.op == "-" and all(isinstance(each, Tap) for each in children(node)):
         return False
     return isinstance(node, Binary | Power | Call)

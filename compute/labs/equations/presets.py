@@ -1,8 +1,8 @@
 """Preset equations: one text file each, with comments as its head. A new file in a folder is a new preset.
 
 # title: Heat
-# source: where the equation comes from          any number of times
-# try: what to change, and what it shows         any number of times
+# source: the origin of the equation             any number of times
+# try: a change, and its effect                  any number of times
 u_t = …                                          the text, to the end of the file
 """
 

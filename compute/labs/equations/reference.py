@@ -114,7 +114,7 @@ def coordinates(
 
 
 def initial(system: System, ny: int, nx: int, parameters: Mapping[str, float] | None = None) -> dict[str, Field]:
-    """Return the (ny, nx) float64 initial values of the fields, and the array `wall`, 1 or 0, if there is one.
+    """Return the (ny, nx) float64 initial values of the fields, and the optional array `wall`, 1 or 0.
 
     parameters: values that differ from the text's. Blocks of rows are evaluated in turn, which bounds the additional
     memory. noise(seed) depends on seed, row and nx.
