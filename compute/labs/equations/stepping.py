@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from compute.devices.devices import Array, Device
 from compute.labs.equations.forms import Program
+from compute.labs.equations.passes import picture
+from compute.labs.equations.tree import Plan, Stage, System
 
 Launch = Callable[[int, Sequence[Array], Sequence[Array], Sequence["np.floating[Any]"]], None]
 
@@ -43,6 +45,23 @@ def begin(device: Device, program: Program, initial: Mapping[str, NDArray[Any]])
     copies = 2 if plan.from_start else 1  # of rk3: the fields at the start of a step are kept until its end
     spare = {name: [device.allocate(shape, dtype) for _ in range(copies)] for name in system.fields}
     return State(now, spare, shape, dtype)
+
+
+def picture_program(system: System) -> Program | None:
+    """Return the program that computes the second picture to the array `show`; None for a text without `show =`.
+
+    Its arrays are added to a state by `extend`, and a step of it with dt = 0 computes them from the current fields.
+    """
+    passes = tuple(picture(system))
+    arrays = tuple(dict.fromkeys(target for each in passes for target in each.targets))
+    return Program(system, Plan(passes, (Stage(),), arrays, from_start=False)) if passes else None
+
+
+def extend(device: Device, state: State, program: Program) -> None:
+    """Add the auxiliary arrays of another program of the same system to a state."""
+    for name in program.plan.auxiliary:
+        if name not in state.now:
+            state.now[name] = device.allocate(state.shape, state.dtype)
 
 
 def advance(

@@ -134,7 +134,7 @@ def columns_of(dtype: str) -> int:
 def module(sweeps: list[Sweep], title: str, dtype: str) -> str:
     """Return the text of the file."""
     real = REAL[dtype]
-    text = c_head(title, "CUDA C", sweeps)
+    text = c_head(title, "one step in CUDA C", sweeps)
     text += HEAD.format(columns=columns_of(dtype), rows=rows_of(sweeps), real=real)
     kinds = {kind for each in sweeps for kind in each.kinds()}
     for kind, cell_at in AT.items():

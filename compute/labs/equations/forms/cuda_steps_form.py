@@ -194,7 +194,7 @@ def module(sweep: Sweep, tiling: Tiling, title: str, dtype: str) -> str:
     """Return the text of the file."""
     real = REAL[dtype]
     periodic = sweep.edge(sweep.system.fields[0]).kind == "periodic"
-    text = c_head(title, f"CUDA C, {tiling.steps} steps a launch", [sweep]).replace("one step in", "in")
+    text = c_head(title, f"{tiling.steps} steps a launch in CUDA C", [sweep])
     sizes = {"steps": tiling.steps, "columns": tiling.columns, "apron": tiling.apron}
     text += HEAD.format(real=real, **sizes) + STREAM.lstrip().format(real=real, place=PLACE[periodic])
     if WALL in sweep.cell.sources:

@@ -112,6 +112,6 @@ def python_head(title: str, form: str, sweeps: list[Sweep]) -> str:
 
 
 def c_head(title: str, form: str, sweeps: list[Sweep]) -> str:
-    """Return the same as a comment of CUDA C or WGSL."""
+    """Return the same as a comment of CUDA C or WGSL. form: its name, with the steps of a launch."""
     lines = "\n".join(f"//     {line}" for line in equations(sweeps[0].system))
-    return f"// {title}: one step in {form}, generated from\n//\n{lines}\n"
+    return f"// {title}: {form}, generated from\n//\n{lines}\n"

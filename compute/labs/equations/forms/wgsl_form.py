@@ -33,13 +33,13 @@ def language() -> Language:
     )  # fmt: skip
 
 
-def begin_of(sweep: Sweep, title: str, numbers: Sequence[str] = ()) -> str:
+def begin_of(sweep: Sweep, title: str, form: str, numbers: Sequence[str] = ()) -> str:
     """Return the begin of a program: its bindings and numbers. numbers: further members of the struct of all."""
     fields = sweep.system.fields
     read = sweep.read if not numbers else [f"{field}_in" for field in fields]
     written = sweep.written if not numbers else [f"{field}_out" for field in fields]
     arrays = [(array, "read") for array in read] + [(array, "read_write") for array in written]
-    text = c_head(title, "WGSL", [sweep]) + "\n"
+    text = c_head(title, form, [sweep]) + "\n"
     for k, (array, access) in enumerate(arrays):
         text += f"@group(0) @binding({k}) var<storage, {access}> {array}: array<f32>;\n"
     members = ["ny: i32,", "nx: i32,", *numbers, *(f"{name}: f32," for name in sweep.cell.numbers), "zero: u32 }"]
@@ -50,7 +50,7 @@ def begin_of(sweep: Sweep, title: str, numbers: Sequence[str] = ()) -> str:
 def module(sweeps: list[Sweep], title: str) -> str:
     """Return the text of one pass; several passes are several programs, as each has its own bindings."""
     (sweep,) = sweeps
-    text = begin_of(sweep, title)
+    text = begin_of(sweep, title, "one step in WGSL")
     for array in sweep.wide:
         edge = sweep.edge(array)
         ghost = AT[edge.kind].format(array, repr(2 * edge.value))

@@ -49,7 +49,7 @@ def module(sweep: Sweep, strips: Strips, title: str) -> str:
     fields, steps = sweep.system.fields, strips.steps
     periodic = sweep.edge(fields[0]).kind == "periodic"
     place = "return (i % n + n) % n;" if periodic else "return clamp(i, 0, n - 1);"
-    text = begin_of(sweep, f"{title}, {steps} steps a launch", ["band_rows: i32,"])
+    text = begin_of(sweep, title, f"{steps} steps a launch in WGSL", ["band_rows: i32,"])
     text += "\n// The row or column of the grid whose value cell i has.\n"
     text += f"fn place_of(i: i32, n: i32) -> i32 {{ {place} }}\n"
     text += cell_function(sweep)

@@ -23,7 +23,7 @@ from compute.labs.equations.language import read
 from compute.labs.equations.passes import lower
 from compute.labs.equations.presets import presets
 from compute.labs.equations.reference import Reference
-from compute.labs.equations.stepping import begin
+from compute.labs.equations.stepping import begin, extend, picture_program
 from compute.labs.equations.tree import EquationError
 from tests.cuda_on_cpu import FakeGpu, Module
 
@@ -268,6 +268,26 @@ def test_constants_of_a_formula_do_not_change_the_type(webgpu, on_cpu):
     text = "u_t = sqrt(q)*u/9 + (q - 2)^3 + q^0.3*u/9 - lap(u)/(s - 1); q = 2; s = 4"
     for step, device in ((gpu_wgpu.step, webgpu), (gpu_cupy.step, on_cpu)):
         assert_equal(step, device, text, "float32", [(5, 7)], bound=2e-7)
+
+
+@pytest.mark.parametrize("backend", [cpu_numpy, gpu_cupy, gpu_wgpu])
+def test_the_second_picture_is_computed_from_the_current_fields(on_cpu, webgpu, backend):
+    device = {cpu_numpy: Host(), gpu_cupy: on_cpu, gpu_wgpu: webgpu}[backend]
+    made = program(
+        "u_t = lap(mu)/99; mu = u^3 - lap(u); k = 0.5 in [0, 1]; show = k*abs(mu) + u^2 + t; edges: zero-flux"
+    )
+    shown = picture_program(made.system)
+    state = begin(device, made, initial(made, (8, 11), "float32"))
+    extend(device, state, shown)
+    backend.step(made, state, {"k": 0.5}, 0.25, 3)
+    backend.step(shown, state, {"k": 0.5}, 0.0, 1)
+    assert state.t == 0.75
+    u = device.download(state.now["u"]).astype(float)
+    ghosts = np.pad(u, 1, mode="edge")
+    lap = ghosts[2:, 1:-1] + ghosts[:-2, 1:-1] + ghosts[1:-1, 2:] + ghosts[1:-1, :-2] - 4 * u
+    wanted = 0.5 * abs(u**3 - lap) + u**2 + 0.75
+    np.testing.assert_allclose(device.download(state.now["show"]), wanted, rtol=0, atol=2e-6)
+    assert picture_program(program(EXACT["heat"]).system) is None
 
 
 # -- names
