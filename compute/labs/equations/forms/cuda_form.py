@@ -18,11 +18,11 @@ MOST_INLINE = 500  # instructions of a cell that are repeated for each cell of a
 REAL = {"float32": "float", "float64": "double"}
 AT = {
     "periodic": """
-// A cell, or beyond an edge the one at the opposite side.
+// A cell, or next to an edge the one at the opposite side.
 __device__ __forceinline__ {real} at_periodic(const {real}* a, int row, int column, int ny, int nx)
 {{
-    row = row < 0 ? row + ny : row < ny ? row : row % ny;
-    column = column < 0 ? column + nx : column < nx ? column : column % nx;
+    row = row < 0 ? ny - 1 : row < ny ? row : 0;
+    column = column < 0 ? nx - 1 : column < nx ? column : 0;
     return a[(size_t)row * nx + column];
 }}
 """,

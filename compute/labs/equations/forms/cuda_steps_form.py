@@ -327,9 +327,7 @@ template <bool INSIDE>
         for (int slot = 0; slot < 3; slot++) {{
             // Level l makes row turn + 1 - l of the next time. Row q of level l lies in slot (q + l) % 3.
             const int turn = first + slot, loaded = (from + slot + ROWS_AHEAD) % RING_ROWS;
-            if (turn + 3 + ROWS_AHEAD < s.read) {{
-{each("load_row<INSIDE>(s, @_in, turn + 3 + ROWS_AHEAD, @_ring + loaded * 32);", 16, read)}\
-            }}
+{each("load_row<INSIDE>(s, @_in, min(turn + 3 + ROWS_AHEAD, s.read - 1), @_ring + loaded * 32);", 12, read)}\
             close_copies();
             #pragma unroll
             for (int level = 0; level < LAUNCH_STEPS; level++) {{
@@ -340,7 +338,7 @@ template <bool INSIDE>
                     for (int i_col = 0; i_col < LANE_COLUMNS; i_col++) {{
 {each("@_level[min(level + 1, LAUNCH_STEPS - 1)][(slot + 2) % 3][i_col] = @_next[i_col];", 24)}\
                     }}
-                }} else if (turn >= 2 * LAUNCH_STEPS - 2 && turn < s.read - 2) {{
+                }} else if ((unsigned)(turn + 2 - 2 * LAUNCH_STEPS) < (unsigned)s.height) {{
 {each("store_row(s, @_out, turn + 2 - LAUNCH_STEPS, @_next);", 20)}                }}
             }}
             wait_copies<ROWS_AHEAD>();
