@@ -75,7 +75,7 @@ def of_lab(name: str) -> State:
     def shown(walk: Walk) -> Iterator[Page]:
         walk.lab(name)
         walk.page.wait_for_timeout(4 * CALM)
-        walk.until(lambda: walk.page.get_by_text("Measuring").count() == 0)
+        walk.until(lambda: walk.page.get_by_text(re.compile("^Measuring")).count() == 0)
         if name == "diffusion":
             walk.key("r")  # the spots fade within seconds
         if name == "l_curve":
@@ -223,7 +223,7 @@ def seahorses(walk: Walk) -> Iterator[Page]:
     walk.group("Place")
     walk.page.get_by_label("Go to Seahorses 3e5", exact=True).click()
     walk.until(lambda: "Complete" in walk.status() and "zoom 3.0e5" in walk.status())
-    walk.until(lambda: walk.page.get_by_text("Measuring").count() == 0)
+    walk.until(lambda: walk.page.get_by_text(re.compile("^Measuring")).count() == 0)
     walk.key("o")
     walk.key("j")
     walk.page.mouse.move(700, 500)
