@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,3 +48,6 @@ def _kernels(program: Program, dtype: str) -> tuple[Launch, float]:
             launch(k, read, written, [np.dtype(dtype).type(1)] * len(each.cell.numbers))
 
     return launch, numba_threads.seconds_alone(probe) / (np.prod(PROBE) * len(program.sweeps))
+
+
+VARIANTS: dict[str, Callable[..., None]] = {"one-step": step}

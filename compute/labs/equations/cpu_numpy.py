@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numpy import errstate
@@ -34,3 +34,6 @@ def _kernels(program: Program, dtype: str) -> Launch:
         functions[k](*read, *written, *scalars)
 
     return launch
+
+
+VARIANTS: dict[str, Callable[..., None]] = {"one-step": step}

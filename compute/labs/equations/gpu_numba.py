@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compute.devices.devices import Array
@@ -36,3 +36,6 @@ def _kernels(program: Program, dtype: str) -> Launch:
         kernels[k][grid, THREADS](*read, *written, *scalars)
 
     return launch
+
+
+VARIANTS: dict[str, Callable[..., None]] = {"one-step": step}
