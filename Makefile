@@ -78,8 +78,9 @@ fuzz: $(VENV)/installed-dev$(EXTRAS)  ## try what strangers may send: each parse
 	@$(bin)/python -m tests.fuzz messages --count 100000
 	@$(bin)/python -m tests.fuzz sequences --count 10000
 
-thumbnails: $(VENV)/installed$(EXTRAS)  ## draw the pictures of the Mandelbrot lab's places anew
+thumbnails: $(VENV)/installed$(EXTRAS)  ## compute the thumbnails of places and presets again
 	@$(bin)/python -m app.labs.mandelbrot.bookmarks
+	@$(bin)/python -m app.labs.equations.preset_tiles
 
 constraints: $(VENV)/installed-dev$(EXTRAS)  ## write constraints.txt anew from pyproject.toml
 	@$(bin)/pip install --quiet uv

@@ -34,6 +34,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {  # class of a model, or component of a
     "Span": frozenset({"location"}),
     "Switch": frozenset({"value"}),
     "TabMenu": frozenset({"active"}),
+    "TextAreaInput": TEXT,
     "TextInput": TEXT,
     "app.labs.mandelbrot.pan_zoom_view.PointerState": frozenset({"pointer", "seen"}),
     "app.tab.stream.Acknowledgement": frozenset({"value", "transport"}),

@@ -28,7 +28,7 @@ def install() -> None:
         wrap_property_change(kind, _options_only(key))
     # The browser's fields send only strings. Panel parses a number as Python code in the event loop: 4 MB of text took
     # half a minute and gigabytes of memory. None passes Panel's check and then fails in the parser of the text.
-    for kind in pmui.TextInput, pmui.LiteralInput:
+    for kind in pmui.TextInput, pmui.TextAreaInput, pmui.LiteralInput:
         wrap_property_change(kind, _texts_only)
 
 

@@ -15,7 +15,7 @@ from app.server.widget_values import MOST_TEXT
 @pytest.fixture
 def bounded(monkeypatch):
     """The bounds, for one test."""
-    for kind in (SingleSelectBase, pmui.DiscreteSlider, pmui.TextInput, pmui.LiteralInput):
+    for kind in (SingleSelectBase, pmui.DiscreteSlider, pmui.TextInput, pmui.TextAreaInput, pmui.LiteralInput):
         monkeypatch.setattr(kind, "_process_property_change", kind._process_property_change)
     widget_values.install()
 
@@ -42,10 +42,10 @@ def test_a_value_that_is_no_option_is_refused(bounded, caplog, widget, hostile, 
     assert widget.value == becomes
 
 
-@pytest.mark.parametrize("kind", [pmui.TextInput, pmui.LiteralInput])
+@pytest.mark.parametrize("kind", [pmui.TextInput, pmui.TextAreaInput, pmui.LiteralInput])
 def test_a_text_field_refuses_other_values_and_long_texts(bounded, caplog, kind) -> None:
     """Python's parser used to get any text on the loop: 4 MB took half a minute and 1.8 GB."""
-    widget = kind(value="7" if kind is pmui.TextInput else 7)
+    widget = kind(value=7 if kind is pmui.LiteralInput else "7")
     before = widget.value
     widget._process_events({"max_length": 10**9})
     for name in ("value", "value_input"):

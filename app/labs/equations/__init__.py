@@ -1,0 +1,1 @@
+"""The equations lab on the page: editor, sliders, presets, second picture."""

@@ -1,0 +1,178 @@
+"""The editor of the equations' text, with the equations typeset below it and errors with their place.
+
+The browser sends the text with each key. After LOOK ms without a key the equations are typeset; after PAUSE ms, or at
+Ctrl+Enter, the text is applied. An invalid text is never applied: its error is shown instead, and the running lab
+continues with the previous text. The text is bounded by the parser before anything else reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import panel as pn
+import panel_material_ui as pmui
+
+from app.labs.equations.typeset import STYLE, error_html, refusal_html, typeset
+from app.page.theme import html_pane
+from app.page.widgets import FULL, Card, card_script
+from app.server.widget_values import MOST_TEXT
+from compute.labs.equations.language import read
+from compute.labs.equations.tree import EquationError, System
+
+LOOK, PAUSE = 150, 800  # ms without a key, until the equations are typeset, and until the text is applied
+ROWS = 12  # of the editor
+EDITOR = "equations-text"  # CSS class, for editor.js
+MONOSPACE = "'Roboto Mono', 'Liberation Mono', Menlo, Consolas, monospace"
+HINT = "Ctrl+Enter applies the text, and so does a pause in typing."
+FAULTY = "Not applied: the lab continues with the previous equations."
+STYLE_OF_TEXT = {
+    "& textarea": {"fontFamily": MONOSPACE, "fontSize": "0.875rem", "lineHeight": 1.5, "whiteSpace": "pre",
+                   "overflowX": "auto !important"},
+}  # fmt: skip
+
+
+class Clock(Protocol):
+    """The part of a Bokeh document that the editor uses."""
+
+    def add_timeout_callback(self, callback: Callable[[], None], timeout_milliseconds: int) -> Any:
+        """Call `callback` once, later; return an object that removes it."""
+
+    def remove_timeout_callback(self, callback_obj: Any) -> None:
+        """Do not call it."""
+
+
+class EditorKeys(Card):
+    """An invisible component: it reports the text at Ctrl+Enter in the editor, and moves the editor's caret."""
+
+    _esm = card_script(Path(__file__).with_name("editor.js"))
+
+    def go(self, line: int, column: int) -> None:
+        """Move the caret to a line and a column, both from 1; repeated calls move it again."""
+        self.content = {"line": line, "column": column, "number": self.content.get("number", 0) + 1}
+
+
+class EquationEditor:
+    """The editor `panel` of one tab.
+
+    apply(text, system) is called with each valid text that differs from the applied one. system: the applied one.
+    """
+
+    def __init__(self, document: Clock, text: str, apply: Callable[[str, System], object]) -> None:
+        self._document, self._apply = document, apply
+        self._timers: list[Any] = []
+        self._error: EquationError | None = None
+        self._showing = False  # whether the text is set from outside, not typed
+        self.text, self.system = text, read(text)
+        self.field = pmui.TextAreaInput(
+            label="Equations", value=text, rows=ROWS, resizable="height", size="small",
+            helper_text=HINT, css_classes=[EDITOR], sx=STYLE_OF_TEXT, **FULL,
+        )  # fmt: skip
+        self.field.param.watch(self._typed, "value_input")
+        self.field.param.watch(lambda event: self._enter(self.field.value_input), "enter_pressed")
+        self.keys = EditorKeys(self._received, width=0, height=0)
+        self.fault = html_pane("", STYLE, visible=False)
+        self.jump = pmui.Button(
+            label="Go to the error", icon="my_location", variant="outlined", size="small", margin=(2, 8), visible=False
+        )
+        self.jump.on_click(lambda event: self._go_to_error())
+        self.typeset = html_pane(typeset(self.system), STYLE)
+        self.panel = pn.Column(
+            self.field, self.fault, self.jump, self.typeset, self.keys, margin=0, sizing_mode="stretch_width"
+        )
+
+    def show(self, text: str) -> None:
+        """Show a valid text that was applied elsewhere, for instance by a link; typed text that differs is lost."""
+        if text == self.text:
+            return
+        self._stop()
+        self.text, self.system = text, read(text)
+        self._put(text)
+        self._show_error(None)
+        self.typeset.object = typeset(self.system)
+
+    def refuse(self, reason: str, text: str) -> None:
+        """Show why the lab refused the applied text, which stays in the editor. text: the text that the lab keeps."""
+        self.text, self.system = text, read(text)
+        self.fault.param.update(object=refusal_html(reason), visible=True)
+        self._mark(True)
+
+    def close(self) -> None:
+        """Stop the timers, when the page closes."""
+        self._stop()
+
+    # -- typing
+
+    def _put(self, text: str) -> None:
+        self._showing = True
+        self.field.param.update(value=text, value_input=text)
+        self._showing = False
+
+    def _typed(self, event: Any) -> None:
+        if not self._showing:
+            self._stop()
+            timers = ((self._look, LOOK), (self._take, PAUSE))
+            self._timers = [self._document.add_timeout_callback(act, wait) for act, wait in timers]
+
+    def _stop(self) -> None:
+        """Remove the timers, including those that have fired."""
+        for timer in self._timers:
+            with suppress(ValueError):  # it has fired
+                self._document.remove_timeout_callback(timer)
+        self._timers = []
+
+    def _received(self, message: dict[str, Any]) -> None:
+        """Apply the text that the browser sent with Ctrl+Enter."""
+        text = message.get("text")
+        if isinstance(text, str) and len(text) <= MOST_TEXT:
+            self._put(text)
+            self._enter(text)
+
+    def _enter(self, text: str) -> None:
+        self._stop()
+        self._take_text(text)
+
+    def _look(self) -> None:
+        """Typeset the typed text; while it is invalid, the previous equations stay, pale."""
+        text = self.field.value_input
+        try:
+            system = read(text)
+        except EquationError:
+            self.typeset.object = typeset(self.system, old=True)
+        else:
+            self._show_error(None)
+            self.typeset.object = typeset(system)
+
+    def _take(self) -> None:
+        self._take_text(self.field.value_input)
+
+    def _take_text(self, text: str) -> None:
+        """Apply a text, or show its error."""
+        try:
+            system = read(text)
+        except EquationError as error:
+            self._show_error(error)
+            self.typeset.object = typeset(self.system, old=True)
+            return
+        self._show_error(None)
+        self.typeset.object = typeset(system)
+        if text != self.text:
+            self.text, self.system = text, system
+            self._apply(text, system)
+
+    # -- errors
+
+    def _show_error(self, error: EquationError | None) -> None:
+        self._error = error
+        self.fault.param.update(object=error_html(error) if error else "", visible=error is not None)
+        self.jump.visible = error is not None
+        self._mark(error is not None)
+
+    def _mark(self, faulty: bool) -> None:
+        self.field.param.update(error_state=faulty, helper_text=FAULTY if faulty else HINT)
+
+    def _go_to_error(self) -> None:
+        if self._error is not None:
+            self.keys.go(self._error.line, self._error.column)
