@@ -131,16 +131,19 @@ class Language:
                 own, text = self._call(name, arguments)
             case Binary(op, left, right) | Compare(op, left, right):
                 own, space = LEVELS[op], "" if op in "*/" else " "
-                first = self._operand(left, own + (own == SUM and _is_flux(left)), own)
-                text = f"{first}{space}{op}{space}{self._right(right, own)}"
+                first = self._operand(left, own + (own == SUM and _is_flux(left)), op, right)
+                text = f"{first}{space}{op}{space}{self._right(right, op, left)}"
         return f"({text})" if own < level else text
 
-    def _operand(self, node: Node, level: int, own: int) -> str:
-        return self._rounded(node, level) if own == SUM else self.text(node, level)
+    def _operand(self, node: Node, level: int, op: str, other: Node) -> str:
+        """Return an operand, whose rounding is kept if a compiler may move the constant `other` into it."""
+        if self.exact and _value(other) is not None and _takes_constant(node, op):
+            return f"{self.exact}({self.text(node)})"
+        return self._rounded(node, level) if LEVELS[op] == SUM else self.text(node, level)
 
-    def _right(self, node: Node, own: int) -> str:
+    def _right(self, node: Node, op: str, left: Node) -> str:
         """Return the second operand of an operation; in brackets if it begins with a sign."""
-        text = self._operand(node, own + 1, own)
+        text = self._operand(node, LEVELS[op] + 1, op, left)
         return f"({text})" if text.startswith("-") else text
 
     def _rounded(self, node: Node, level: int = 0) -> str:
@@ -201,7 +204,9 @@ class Language:
         """Return the text of the value of a statement in parts between which a line may end: before each + and -."""
         match node:
             case Binary(op, left, right) if op in "+-":
-                first, *others = self._bracketed(right) if self._is_long(right) else [self._right(right, SUM)]
+                if self.exact and (_value(left) is not None or _value(right) is not None):
+                    return [f"{self._operand(left, SUM, op, right)} {op} {self._right(right, op, left)}"]
+                first, *others = self._bracketed(right) if self._is_long(right) else [self._right(right, op, left)]
                 before = self._bracketed(left) if _is_flux(left) else self._parts(left)
                 return [*before, f"{op} {first}", *others]
             case Binary(op, left, right) if self._is_long(right):
@@ -223,6 +228,15 @@ class Language:
 
 def _is_product(node: Node) -> bool:
     return isinstance(node, Power) or (isinstance(node, Binary) and node.op == "*")
+
+
+def _takes_constant(node: Node, op: str) -> bool:
+    """Return whether compilers may compute node op constant as another sum or product, as WGSL allows."""
+    if isinstance(node, Negative):
+        return _takes_constant(node.operand, op)
+    if op == "*":
+        return _is_product(node)
+    return op in "+-" and (isinstance(node, Ref) or (isinstance(node, Binary) and node.op in "+-"))
 
 
 def _is_flux(node: Node) -> bool:

@@ -3,7 +3,8 @@
 Loads between the arithmetic, or arrays that the driver keeps in memory, were slower on an H200; see gpu_wgpu.wgsl of
 the diffusion lab. `/*unroll*/` and `/*registers*/` are resolved by compute/devices/wgsl.py.
 
-`exact(product)` keeps the rounding of a product that is added to something; see compute/devices/wgsl.py.
+`exact(value)` keeps the rounding of a product that is added to something, which would be fused, and of a sum or product
+next to a constant: drivers of Mesa compute (u + x) + 3 as (u + 3) + x. See compute/devices/wgsl.py.
 """
 
 from __future__ import annotations
