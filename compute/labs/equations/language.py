@@ -87,7 +87,7 @@ _TAKEN = """
     abs ceil clamp cos exp fabs floor fma fmax fmin log max min mix pow round sin sqrt step tanh
     True False None range len float int math np cuda numba njit prange threadIdx blockIdx blockDim gridDim warpSize main
     REAL PERIODIC FIXED SHARE cell row column here first last one two share ny nx at padded load made params id source
-    left right above below start out begin end keep take exact kept zero true false
+    left right above below start out begin end keep take exact kept product zero true false
     """
 TAKEN = {*keyword.kwlist, *keyword.softkwlist, *_TAKEN.split()}
 
