@@ -310,11 +310,12 @@ class LabHost:
             self._examine()
 
     def _examine(self) -> None:
-        """Pause the lab if its last frame contained NaN or inf."""
-        sick = not self.lab.status.healthy
+        """Pause the lab if its last frame showed that its state is not healthy."""
+        status = self.lab.status
+        sick = not status.healthy
         if sick and (self.pacer.running or not self._sick):
             self.pacer.stop()
-            self._sender.send_event(self.number, messages.Paused(NOT_FINITE))
+            self._sender.send_event(self.number, messages.Paused(status.why or NOT_FINITE))
         self._sick = sick
 
     def _frame(self) -> Frame | None:

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 class LabStatus:
     """resting: advancing has no effect until a value changes, as for a complete picture.
 
-    progress: of a lab that ends, from 0 to 1; healthy: false after NaN or inf was found in the state; cold: the next
-    call of `advance` may compile kernels (the very first call always may); longest_call: of its uninterruptible calls,
-    in seconds; for 0 the engine estimates it from `predicted_bytes`, and assumes that a call hangs if it takes seconds
-    longer.
+    progress: of a lab that ends, from 0 to 1; healthy: false after NaN or inf was found in the state; why: the reason
+    to pause an unhealthy lab, "" for NaN or inf; cold: the next call of `advance` may compile kernels (the very first
+    call always may); longest_call: of its uninterruptible calls, in seconds; for 0 the engine estimates it from
+    `predicted_bytes`, and assumes that a call hangs if it takes seconds longer.
     """
 
     resting: bool = False
     progress: float = 0.0
     healthy: bool = True
+    why: str = ""
     cold: bool = False
     longest_call: float = 0.0

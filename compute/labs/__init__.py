@@ -11,10 +11,11 @@ from compute.lab import plugins
 from compute.lab.lab import Lab
 from compute.labs.crossover import Crossover
 from compute.labs.diffusion import Diffusion
+from compute.labs.equations import Equations
 from compute.labs.l_curve import LCurve
 from compute.labs.mandelbrot import Mandelbrot
 
-LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot, LCurve, Crossover)
+LABS: tuple[type[Lab], ...] = (Diffusion, Mandelbrot, LCurve, Crossover, Equations)
 
 
 def outside() -> plugins.FoundLabs:

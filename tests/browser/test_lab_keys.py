@@ -84,7 +84,20 @@ def use_crossover(page):
     lab.shows("Traps")
 
 
-USES = {"Diffusion": use_diffusion, "Mandelbrot": use_mandelbrot, "L-curve": use_l_curve, "Crossover": use_crossover}
+def use_equations(page):
+    lab = LabPage.of(page)
+    lab.until(lambda: lab.status().startswith(("Running", "Paused")))
+    lab.pause_at_start()
+    lab.key("s")
+    lab.until(lambda: lab.step() == 1)
+    lab.key("r")
+    lab.until(lambda: lab.step() == 0)
+
+
+USES = {
+    "Diffusion": use_diffusion, "Mandelbrot": use_mandelbrot, "L-curve": use_l_curve, "Crossover": use_crossover,
+    "Equations": use_equations,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TITLES)

@@ -24,7 +24,7 @@ from app.tab.lean_plots import lighten
 from app.tab.plots import RasterPlots, around
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
-from compute.lab.frames import Frame
+from compute.lab.frames import Extent, Frame
 
 PALETTE = "Viridis"
 CURVE_HEIGHT, HEADING = 168, 36  # px
@@ -55,7 +55,7 @@ class PlainView(LabView):
         self._lines: list[PlotPane] = []  # of the curves
         self._pictures = self._below = pn.Row()  # the rows of pictures and curves
         self._built = False
-        self._extent = (0.0, 0.0, 1.0, 1.0)  # of the rasters, in the lab's cells
+        self._extent: Extent = (0.0, 0.0, 1.0, 1.0)  # of the rasters, in the lab's cells
         session.frames.subscribe(self._show)
         session.later(self._begin)
 
@@ -76,16 +76,20 @@ class PlainView(LabView):
             self.pictures.show(frame.number, frame.rasters)
 
     def _build(self, frame: Frame) -> None:
+        extent = next((raster.extent for raster in frame.rasters.values()), self._extent)
+        self._make(list(frame.rasters), list(frame.curves), extent)
+
+    def _make(self, names: list[str], curves: list[str], extent: Extent) -> None:
+        """Make the plots of these rasters and curves. extent: of the rasters."""
         self._built = True
-        names = list(frame.rasters)
         if names:
             self.pictures = pictures = RasterPlots(names, dict.fromkeys(names, PALETTE), unzoomed=self._show_whole)
             pictures.frames.serve(self.session)
             pictures.place("horizontal", nan, (nan, nan))
-            self._fit_ranges(pictures, frame)
+            self._fit_ranges(pictures, extent)
         for plot in self._plots.values():
             plot.section.visible = plot.halo.visible = False
-        self.curves = {name: CurvePlot("x", name, (name,)) for name in frame.curves}
+        self.curves = {name: CurvePlot("x", name, (name,)) for name in curves}
         plots = [plot.figure for plot in (*self._plots.values(), *self.curves.values())]
         lighten(plots)
         self.wait_for(*plots)
@@ -94,10 +98,10 @@ class PlainView(LabView):
     def _show_whole(self) -> None:
         """Show the whole raster of the latest frame."""
         if self.pictures is not None and self.session.latest is not None:
-            self._fit_ranges(self.pictures, self.session.latest)
+            self._fit_ranges(self.pictures, _extent_of(self.session.latest))
 
-    def _fit_ranges(self, pictures: RasterPlots, frame: Frame) -> None:
-        x0, y0, x1, y1 = self._extent = next(iter(frame.rasters.values())).extent
+    def _fit_ranges(self, pictures: RasterPlots, extent: Extent) -> None:
+        x0, y0, x1, y1 = self._extent = extent
         pictures.x_range.update(start=x0, end=x1)
         pictures.y_range.update(start=y0, end=y1)
 
@@ -115,26 +119,31 @@ class PlainView(LabView):
     def arrange(self) -> None:
         """Give the pictures equal shares of the space above the curves, in as many rows as make them largest.
 
-        In a small window the curves are hidden, then the colour bars, until a picture has SMALLEST px.
+        In a small window the curves are hidden, then the colour bars, then titles and all pictures but the first, until
+        a picture has SMALLEST px.
         """
         width, height = self.size
         x0, y0, x1, y1 = self._extent
-        for with_curves, bar in ((True, True), (False, True), (False, False)):
+        every = 1 if self.alone else len(self._panes)
+        stages = (True, True, every, HEADING), (False, True, every, HEADING), (False, False, every, HEADING)
+        for with_curves, bar, count, title in (*stages, (False, False, 1, 0)):
             room = width, height - (CURVE_HEIGHT if self.curves and with_curves else 0)
             wider, higher = around(self.presenter, bar)
-            margins = (wider + GRID, higher + GRID + HEADING)
-            scale = largest_scale(len(self._panes), room, (x1 - x0, y1 - y0), margins) if self._panes else 0.0
+            margins = (wider + GRID, higher + GRID + title)
+            scale = largest_scale(count, room, (x1 - x0, y1 - y0), margins) if self._panes else 0.0
             if scale * max(x1 - x0, y1 - y0) >= SMALLEST:
                 break
         with_curves = with_curves or not self._panes
         self._below.visible = with_curves and bool(self.curves)
         self._arrange_curves(width)
         size = max(SCANTIEST, int((x1 - x0) * scale)), max(SCANTIEST, int((y1 - y0) * scale))
-        for plot, pane, titled in zip(self._plots.values(), self._panes, self._columns, strict=True):
+        for number, plot in enumerate(self._plots.values()):
+            pane, titled = self._panes[number], self._columns[number]
+            titled.visible, titled[0].visible = number < count, title > 0
             plot.resize(*size, self.presenter, bar)
             outer = plot.figure.width, plot.figure.height
             pane.param.update(width=outer[0], height=outer[1])
-            titled.param.update(width=outer[0] + GRID, height=outer[1] + GRID + HEADING)
+            titled.param.update(width=outer[0] + GRID, height=outer[1] + GRID + title)
         self._pictures.param.update(width=width, height=max(room[1], 0), visible=bool(self._panes))
         if self._panes:
             self.session.set_view(None, (size[1], size[0]))
@@ -159,13 +168,18 @@ class PlainView(LabView):
         if frame is None or not self.drawn:
             return
         if self.pictures is not None:
-            if next(iter(frame.rasters.values())).extent != self._extent:
-                self._fit_ranges(self.pictures, frame)
+            if _extent_of(frame) != self._extent:
+                self._fit_ranges(self.pictures, _extent_of(frame))
                 self.arrange()
             self.pictures.scale(frame.rasters)
         for name, plot in self.curves.items():
             curve = frame.curves.get(name)
             plot.show([(curve.x, curve.y) if curve is not None else None])
+
+
+def _extent_of(frame: Frame) -> Extent:
+    """Return the extent of the first raster."""
+    return next(iter(frame.rasters.values())).extent
 
 
 def largest_scale(pictures: int, room: tuple[int, int], cells: tuple[float, float], around: tuple[int, int]) -> float:

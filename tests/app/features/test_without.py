@@ -102,7 +102,7 @@ def test_the_app_shows_all_labs_without_a_feature(absent: str, tmp_path: Path) -
     told = json.loads(done.stdout)
     assert told["errors"] == []
     assert sorted(told["features"]) == [name for name in FOLDERS if name != absent]
-    assert told["shown"] == ["diffusion", "mandelbrot", "l_curve", "crossover"]
+    assert told["shown"] == ["diffusion", "mandelbrot", "l_curve", "crossover", "equations"]
 
 
 def test_features_do_not_name_one_another() -> None:

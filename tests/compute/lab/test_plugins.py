@@ -273,7 +273,8 @@ def test_every_command_accepts_the_folder(wave_folder, tmp_path, capsys, monkeyp
 
 
 def test_links_and_files_cannot_name_a_folder(wave_folder, tmp_path):
-    with pytest.raises(SceneError, match="lab must be one of diffusion, mandelbrot, l_curve, crossover, not 'wave'"):
+    known = ", ".join(lab.LAB for lab in LABS)
+    with pytest.raises(SceneError, match=f"lab must be one of {known}, not 'wave'"):
         unpacked(packed(Scene("wave", {})))
     for name in (str(wave_folder), "fieldlab_labs.wave", "../wave"):
         with pytest.raises(SceneError, match="lab must be one of"):

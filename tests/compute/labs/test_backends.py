@@ -26,6 +26,7 @@ CASES = {
         ("residual_norms", "solution_norms"),
         1e-6,
     ),
+    "equations": ({"text": "burgers", "ny": 33, "nx": 50, "dtype": "float64"}, ("u", "v"), 1e-12),
     "wave": ({"ny": 33, "nx": 50, "damping": 0.1, "dtype": "float64"}, ("u", "before"), 1e-13),
 }
 FUSED = {"mandelbrot": 2e-3}  # on a GPU, fused multiply-adds round differently: a few counts differ by one

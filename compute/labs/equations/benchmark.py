@@ -1,0 +1,231 @@
+"""`fieldlab bench equations`: heat and Gray–Scott on grids of several sizes, and the rules of the live comparison.
+
+The work is counted in values: cells times fields. A step of a system with one pass reads and writes each value at least
+once. The result after CHECK_STEPS steps is compared with cpu_numpy in float64, from the initial values of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compute.devices.backends import REFERENCE, Backend
+from compute.devices.devices import Device
+from compute.labs.equations.lab import Equations
+from compute.labs.equations.presets import presets
+from compute.labs.equations.programs import SLOTS, full_text, program_of
+from compute.measure.agreement import largest_difference, relative_l2
+from compute.measure.benchmark import CaseBenchmark
+from compute.measure.case import BenchmarkFixture, Checked, Implementation, Option
+from compute.measure.rates import Rate
+from compute.measure.rules import FieldRules, LabValues
+from compute.measure.target import StateTarget
+from compute.measure.timing import Timing
+
+CHECK_STEPS = 10  # no multiple of 4 or 8, so that launches of many steps also test their remainder
+AT_ONCE = 8  # steps of a launch: 8 for one field, 4 for two
+TOLERANCE = {"float32": 1e-5, "float64": 1e-12}  # relative L2; correct kernels have 3e-7 and 1e-15
+TEXTS = ("heat", "gray_scott")  # presets
+SIZES, GPU_SIZES = (512, 2000), (512, 2000, 4096)  # cells per side, by default
+LARGEST_SIZE = 8192  # cells per side: the check by NumPy takes minutes
+
+
+def passes_a_step(name: str, variant: str, dtype: str, steps: int) -> float:  # noqa: ARG001 the same for all
+    """Return the passes through memory per step: those of two fields, T-step computes more steps of one field."""
+    if variant != "T-step" or steps < 1:
+        return 1.0
+    several = AT_ONCE // 2
+    return (steps // several + steps % several) / steps
+
+
+RATE = Rate(
+    "Gvalue/s", "values", "step", "copy", "bytes", lambda dtype: 2.0 * np.dtype(dtype).itemsize,
+    "not in a cache: the roof was disturbed, or a pass makes more steps than are counted", passes_a_step,
+)  # fmt: skip
+INCLUDED = (
+    "A time is that of the steps: between two events of a GPU, wall time on the host; where it is launch-bound, that "
+    "of launching them. Copies, colour and start-up are not in it. A value is a cell of a field. GB/s counts one read "
+    "and one write a value and step; walls, auxiliary arrays and further passes move more, T-step less."
+)
+
+
+class EquationRules(FieldRules):
+    """Rules for fields of a typed system: the work is its number of values."""
+
+    def cells(self, values: LabValues) -> int:
+        """Return cells times fields."""
+        return super().cells(values) * len(program_of(full_text(values["text"])).system.fields)
+
+
+RULES = EquationRules(
+    rate=RATE,
+    lab="equations",
+    timed=("text", "ny", "nx", "dtype"),
+    checked=("text", "ny", "nx", "dtype", *SLOTS, "time_step"),
+    tolerance=TOLERANCE,
+    check_steps=CHECK_STEPS,
+    start="the initial values",
+    included=INCLUDED,
+    at_once={("gpu_cupy", "T-step"): AT_ONCE},
+)
+
+
+@dataclass(frozen=True)
+class EquationCase:
+    """One preset on `size` x `size` cells."""
+
+    name: str
+    size: int
+    dtype: str
+    plain: ClassVar[bool] = True
+
+    @property
+    def title(self) -> str:
+        """The preset, the grid and the number type."""
+        return f"{presets()[self.name].title}  {self.size} x {self.size}  {self.dtype}"
+
+    @property
+    def cells(self) -> int:
+        """The values that a step updates."""
+        return self.size**2 * len(program_of(presets()[self.name].text).system.fields)
+
+    @property
+    def needed_bytes(self) -> int:
+        """Device memory as the lab predicts it."""
+        return Equations.predicted_bytes(text=self.name, ny=self.size, nx=self.size, dtype=self.dtype)
+
+    @property
+    def tolerance(self) -> float:
+        """The largest relative L2 difference from the reference that counts as agreement."""
+        return TOLERANCE[self.dtype]
+
+    @property
+    def shared(self) -> tuple[str, int]:
+        """Key of the reference, which both number types share."""
+        return self.name, self.size
+
+    @property
+    def pace(self) -> tuple[str, str]:
+        """Key of cases with a similar time per value."""
+        return self.name, self.dtype
+
+    def lab(self, backend: str, dtype: str, variant: str = "") -> Equations:
+        """Return the lab of the case."""
+        size = self.size
+        return Equations(text=self.name, backend=backend, variant=variant, ny=size, nx=size, dtype=dtype)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields of the record."""
+        return {"ny": self.size, "nx": self.size, "dtype": self.dtype, "text": self.name}
+
+
+@dataclass(frozen=True)
+class StateReference:
+    """The right fields after CHECK_STEPS steps, as one (n,) array."""
+
+    name: str
+    array: NDArray[Any]
+
+
+class EquationFixture(BenchmarkFixture):
+    """The lab of a case on one backend."""
+
+    def __init__(self, device: Device, case: EquationCase, right: StateReference) -> None:
+        self.device, self._case, self._right = device, case, right
+        self._target: StateTarget | None = None
+        self._variant = ""
+
+    def _of(self, way: Implementation) -> StateTarget:
+        """Return the lab with the kernel of this way."""
+        if self._target is None:
+            self._target = StateTarget(self._case.lab(way.backend.name, self._case.dtype, way.variant))
+        elif self._variant != way.variant:
+            self._target.lab.update(variant=way.variant)
+        self._variant = way.variant
+        return self._target
+
+    def first(self, way: Implementation) -> tuple[Timing, float]:
+        """Run a step from the start; it may compile, so its time does not predict later steps."""
+        target = self._of(way)
+        target.begin(0)
+        return target.advance(1), 0.0
+
+    def check(self, way: Implementation) -> Checked:
+        """Run CHECK_STEPS steps from the start and compare with the reference."""
+        target = self._of(way)
+        target.begin(0)
+        timing = target.advance(CHECK_STEPS)
+        got = [target.result()]
+        return Checked(relative_l2(got, [self._right.array]), largest_difference(got, [self._right.array]), timing)
+
+    def run(self, way: Implementation, steps: int) -> Timing:
+        """Time `steps` steps."""
+        return self._of(way).advance(steps)
+
+
+def _size(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= LARGEST_SIZE):
+        raise ValueError(f"{text!r} is not a whole number of cells from 1 to {LARGEST_SIZE}")
+    return int(text)
+
+
+def _text(text: str) -> str:
+    if text not in presets():
+        raise ValueError(f"must be some of {', '.join(presets())}, not {text!r}")
+    return text
+
+
+class EquationsBenchmark(CaseBenchmark):
+    """Two presets on grids of several sizes, with every kernel of every backend."""
+
+    package = "compute.labs.equations"
+    rate = RATE
+    included = INCLUDED
+    check_steps = CHECK_STEPS
+    time_unit = "of the text"
+    options = (
+        Option("sizes", _size, "cells a side, for example 512,2000 (default: the lab's own)"),
+        Option("texts", _text, f"names of presets (default: {','.join(TEXTS)})"),
+    )
+    rules = RULES
+
+    def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[EquationCase]:
+        """Return every preset, size and number type, small grids first."""
+        sizes = chosen["sizes"] or (GPU_SIZES if gpu else SIZES)
+        texts = chosen["texts"] or TEXTS
+        return [EquationCase(text, size, dtype) for size in sorted(sizes) for text in texts for dtype in dtypes]
+
+    def headline(self, cases: Sequence[Any]) -> Sequence[Any]:
+        """Return the cases in float32."""
+        return [case for case in cases if case.dtype == "float32"]
+
+    def variants(self, backend: Backend, case: EquationCase) -> Mapping[str, Any]:
+        """Return the backend's step functions by name; several steps a launch only if the system allows them."""
+        known: Mapping[str, Any] = backend.kernels(self.package).VARIANTS
+        several = program_of(presets()[case.name].text).steps_tiling(case.dtype) is not None
+        return {name: kernel for name, kernel in known.items() if several or name != "T-step"}
+
+    def reference(self, case: EquationCase) -> StateReference:
+        """Return the fields of cpu_numpy in float64."""
+        target = StateTarget(case.lab(REFERENCE, "float64"))
+        target.advance(CHECK_STEPS)
+        array = target.result()
+        target.close()
+        return StateReference(f"{REFERENCE} float64, {CHECK_STEPS} steps", array)
+
+    def fixture(self, device: Device, case: EquationCase, right: StateReference) -> EquationFixture:
+        """Return the lab on that device."""
+        return EquationFixture(device, case, right)
+
+    def step_time(self, values: Mapping[str, Any]) -> float:
+        """Return the given time step; 0 if it is automatic, as it then changes."""
+        given = values.get("time_step")
+        own = program_of(full_text(str(values["text"]))).system.dt
+        return float(given if given is not None else own or 0.0)
+
+
+BENCHMARK = EquationsBenchmark()

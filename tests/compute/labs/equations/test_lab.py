@@ -1,0 +1,298 @@
+"""The equations lab: its text, its numbers, its time step, its health, and what is kept of its state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compute.devices.backends import BACKENDS
+from compute.export.link import packed, unpacked
+from compute.export.scene import Scene, SceneError
+from compute.labs.equations import Equations
+from compute.labs.equations.language import read
+from compute.labs.equations.presets import presets
+from compute.labs.equations.programs import SLOTS
+from compute.labs.equations.reference import Reference
+from compute.labs.equations.tree import EquationError
+from compute.measure.benchmark import benchmark_of
+from compute.measure.race import Race, Racer, run_race
+
+DECAY = "u_t = -a*u; a = 1 in [0, 2]; u(0) = a + x/Lx; dt = 0.125"
+SMALL = {"backend": "cpu_numpy", "ny": 21, "nx": 34, "dtype": "float64"}
+
+
+@pytest.fixture
+def make():
+    labs = []
+
+    def made(text="gray_scott", **values):
+        labs.append(Equations(**{**SMALL, "text": text, **values}))
+        return labs[-1]
+
+    yield made
+    for lab in labs:
+        lab.close()
+
+
+def slots(lab):
+    return {name: lab.values()[name] for name in SLOTS if lab.values()[name] is not None}
+
+
+# -- text and numbers
+
+
+@pytest.mark.parametrize("name", presets())
+def test_every_preset_gives_the_results_of_the_reference(make, name):
+    lab = make(name)
+    lab.time_step = lab.dt  # the same throughout
+    right = Reference(read(lab.text), 21, 34, dt=lab.dt)
+    lab.advance(20)
+    right.advance(20)
+    for field in read(lab.text).fields:
+        assert np.abs(lab.field(field) - right.arrays[field]).max() <= 1e-12 * np.abs(right.arrays[field]).max()
+    assert lab.t == pytest.approx(right.time)
+    frame = lab.frame()
+    assert list(frame.rasters) == ["field", "show"]
+    assert lab.status.healthy
+    assert len(lab.panels(frame)) == 2
+
+
+def test_a_text_gives_its_numbers_to_the_slots_and_none_is_its_value(make):
+    lab = make()
+    assert lab.numbers == {"F": 0.037, "k": 0.06, "Du": 0.16, "Dv": 0.08}
+    assert slots(lab) == {"p1": 0.037, "p2": 0.06, "p3": 0.16, "p4": 0.08}
+    lab.set(F=0.05)
+    assert lab.p1 == lab.numbers["F"] == 0.05
+    lab.update(p1=None)
+    assert lab.p1 == 0.037
+    lab.update(text=DECAY, p1=0.5)
+    assert lab.numbers == {"a": 0.5}
+    assert slots(lab) == {"p1": 0.5}
+    assert (lab.param["p1"].label, lab.param["p1"].bounds) == ("a", (0, 2))
+
+
+def test_a_text_set_as_an_attribute_gives_its_numbers_too(make):
+    lab = make()
+    lab.text = DECAY
+    assert slots(lab) == {"p1": 1.0}
+    with pytest.raises(EquationError, match="'b' is not known"):
+        lab.text = "u_t = b*u"
+    assert lab.text == DECAY
+    assert slots(lab) == {"p1": 1.0}
+
+
+def test_numbers_beyond_their_range_and_unknown_ones_are_refused(make):
+    lab = make(DECAY)
+    with pytest.raises(ValueError, match=r"a \(p1\) must be from 0 to 2, not 3"):
+        lab.set(a=3)
+    with pytest.raises(ValueError, match="no number 'F'; it has a"):
+        lab.set(F=1)
+    with pytest.raises(ValueError, match="p2 must be None: the text has 1 numbers"):
+        lab.update(p2=1.0)
+    with pytest.raises(ValueError, match=r"a \(p1\) must be"):
+        make(DECAY, p1=-1)
+    with pytest.raises(ValueError, match="at most 2"):
+        lab.p1 = 3
+    assert lab.numbers == {"a": 1.0}
+
+
+def test_an_invalid_text_is_refused_and_the_lab_stays_as_it_is(make):
+    lab = make(DECAY)
+    lab.advance(3)
+    before = lab.field()
+    with pytest.raises(EquationError, match="line 1, column 9: expected an operator") as refused:
+        lab.update(text="u_t = u 3")
+    assert "    u_t = u 3\n            ^" in str(refused.value)
+    with pytest.raises(EquationError):
+        lab.require(text="x" * 10**6)
+    assert (lab.text, lab.steps, lab.t) == (DECAY, 3, 0.375)
+    assert np.array_equal(lab.field(), before)
+    lab.advance()
+
+
+def test_a_number_of_the_initial_values_begins_the_fields_again_before_the_first_step(make):
+    lab = make(DECAY)
+    lab.set(a=2)
+    assert lab.field().min() == pytest.approx(2 + 0.5 / 34)
+    lab.advance()
+    lab.set(a=1)
+    assert lab.steps == 1
+    assert lab.field().min() == pytest.approx((2 + 0.5 / 34) * (1 - 2 / 8))
+
+
+def test_a_slider_compiles_nothing(make):
+    lab = make(backend="cpu_numba", dtype="float32")
+    lab.advance(2)
+    lab.frame()
+    lab.set(F=0.05)
+    assert not lab.advance(2).first_call
+    assert not lab.status.cold
+    lab.update(show="u + v")
+    assert lab.status.cold
+
+
+def test_the_program_is_printed_in_each_language(make):
+    lab = make()
+    for backend in BACKENDS:
+        assert "lap(u)" in lab.source(backend.name)
+    assert "float u" in make(dtype="float32").source("gpu_cupy")
+    with pytest.raises(ValueError, match="backend must be one of"):
+        lab.source("fortran")
+
+
+# -- time step
+
+
+def test_the_time_step_is_that_of_the_text_or_given_or_below_the_bound(make):
+    assert make(DECAY).dt == 0.125
+    assert make(DECAY, time_step=0.5).dt == 0.5
+    lab = make("heat")
+    assert lab.dt == pytest.approx(0.9 * 1.25)
+    lab.set(D=0.5)
+    assert lab.dt == pytest.approx(0.9 * 0.5)
+    lab.advance(4)
+    assert lab.t == pytest.approx(4 * 0.45)
+    assert lab.frame().facts["limit"] == pytest.approx(0.5)
+
+
+def test_an_automatic_time_step_follows_a_growing_diffusivity_however_the_steps_are_split(make):
+    text = "u_t = div(u*grad(u)) + 0.02*u; u(0) = 1 + 0.1*noise(1)"
+    lab, other = make(text), make(text)
+    lab.advance(1100)
+    for _ in range(11):
+        other.advance(100)
+    assert lab.t == other.t
+    assert np.array_equal(lab.field(), other.field())
+    assert np.isfinite(lab.field()).all()
+    assert lab.bound.limit < 0.1
+
+
+def test_a_large_grid_needs_a_time_step(make):
+    lab = make("heat")
+    with pytest.raises(ValueError, match="time_step must be given on more than 16,777,216 cells"):
+        lab.require(ny=8192, nx=8192)
+    lab.require(ny=8192, nx=8192, time_step=1.0)
+
+
+# -- pictures
+
+
+def test_the_pictures_are_a_field_and_an_expression(make):
+    lab = make()
+    lab.update(first_picture="v", show="u + v")
+    frame = lab.frame()
+    assert [raster.label for raster in frame.rasters.values()] == ["v", "u + v"]
+    total = lab.field("u") + lab.field("v")
+    assert frame.rasters["show"].span == pytest.approx((total.min(), total.max()))
+    lab.update(show="v")
+    assert lab.frame().rasters["show"].span == pytest.approx((lab.field("v").min(), lab.field("v").max()))
+    with pytest.raises(ValueError, match="'w' is not known"):
+        lab.update(show="w")
+    with pytest.raises(ValueError, match="show must be one expression without"):
+        lab.update(show="u; dt = 3")
+    with pytest.raises(ValueError, match="first_picture must be empty or one of u, v"):
+        lab.update(first_picture="w")
+    lab.update(limits_field=(0, 2), limits_show=(-1, 1))
+    assert [raster.span for raster in lab.frame().rasters.values()] == [(0, 2), (-1, 1)]
+
+
+def test_the_second_picture_of_one_field_is_its_rate_of_change(make):
+    lab = make(DECAY)
+    rate = lab.frame().rasters["show"]
+    assert rate.label == "-a*u"
+    assert rate.span == pytest.approx((-lab.field().max(), -lab.field().min()))
+
+
+# -- state
+
+
+def test_arrays_are_loaded_by_name(make):
+    lab = make("wave")
+    ramp = np.arange(21.0 * 34).reshape(21, 34)
+    lab.load("v", ramp)
+    lab.load(2 * ramp)
+    assert np.array_equal(lab.field("v"), ramp)
+    assert np.array_equal(lab.field(), 2 * ramp)
+    assert set(lab.data()) == {"u", "v", "wall"}
+    with pytest.raises(ValueError, match="name must be one of u, v, wall, not 'w'"):
+        lab.load("w", ramp)
+    with pytest.raises(ValueError, match="name must be one of"):
+        lab.field("w")
+    with pytest.raises(ValueError, match="shape"):
+        lab.load("v", ramp[1:])
+
+
+def test_another_text_begins_again_and_a_snapshot_belongs_to_its_text(make):
+    lab = make(DECAY)
+    lab.advance(5)
+    kept = lab.snapshot()
+    lab.update(text=DECAY + "; show = u")
+    assert (lab.steps, lab.t) == (0, 0.0)
+    with pytest.raises(ValueError, match="same text"):
+        lab.restore(kept)
+    lab.update(text=DECAY)
+    lab.restore(kept)
+    assert (lab.steps, lab.t) == (5, 0.625)
+    lab.reset()
+    assert (lab.steps, lab.t) == (0, 0.0)
+
+
+def test_values_that_grow_or_are_not_finite_are_not_healthy(make):
+    lab = make("u_t = u; u(0) = 1; dt = 1")
+    lab.advance(10)
+    lab.frame()
+    assert not lab.status.healthy
+    assert "more than 1000 times that of the start" in lab.status.why
+    lab.frame()
+    assert lab.status.healthy  # the user has run it again
+    lab.advance(2000)
+    lab.frame()
+    assert "not finite" in lab.status.why
+    lab.reset()
+    lab.frame()
+    assert lab.status.healthy
+
+
+def test_a_link_carries_text_numbers_and_history(make):
+    lab = make(DECAY, dtype="float32")
+    lab.set(a=0.5)
+    lab.advance(3)
+    lab.set(a=1.5)
+    lab.advance(2)
+    plain = lab.HISTORY.of(Equations, lab.values(), lab.snapshot())
+    scene = unpacked(packed(Scene("equations", plain.values, (64, 64), plain.steps, history=plain.entries)))
+    scene.check()
+    again = scene.open()
+    for step in range(scene.steps):
+        for entry in scene.history:
+            if entry["step"] == step:
+                lab.HISTORY.apply(again, entry)
+        again.advance()
+    assert np.array_equal(again.field(), lab.field())
+    again.close()
+
+
+@pytest.mark.parametrize("text", ["u_t = " + "(" * 3000, "u_t = 9^9^9^9*u", "\0" * 99, "u_t = __import__('os')", ""])
+def test_a_hostile_text_in_a_link_is_refused(text):
+    with pytest.raises((EquationError, SceneError), match="line 1, column"):
+        Scene("equations", {"text": text}, (64, 64)).check()
+
+
+# -- races and benchmarks
+
+
+def test_backends_race_and_agree():
+    values = {"text": "heat", "ny": 32, "nx": 32, "dtype": "float64"}
+    result = run_race(Race(Equations, values, (Racer("cpu_numpy"), Racer("cpu_numba")), steps=40), lambda *_: None)
+    assert all(lane.right for lane in result.lanes)
+    assert result.steps == 40
+
+
+def test_the_bench_has_heat_and_gray_scott():
+    benchmark = benchmark_of(Equations)
+    cases = benchmark.cases({"sizes": (32,), "texts": ()}, ("float32",), gpu=False)
+    assert [(case.name, case.cells) for case in cases] == [("heat", 1024), ("gray_scott", 2048)]
+    assert benchmark.step_time({"text": "gray_scott", "time_step": None}) == 1
+    assert benchmark.step_time({"text": "heat", "time_step": None}) == 0
+    values = {"text": presets()["gray_scott"].text, "ny": 8, "nx": 4}
+    assert benchmark.rules.cells(values) == 64
