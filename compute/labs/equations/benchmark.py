@@ -6,7 +6,7 @@ once. The result after CHECK_STEPS steps is compared with cpu_numpy in float64, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from compute.devices.backends import REFERENCE, Backend
 from compute.devices.devices import Device
+from compute.labs.equations.forms import Program
 from compute.labs.equations.lab import Equations
 from compute.labs.equations.presets import presets
 from compute.labs.equations.programs import SLOTS, full_text, program_of
@@ -27,7 +28,11 @@ from compute.measure.target import StateTarget
 from compute.measure.timing import Timing
 
 CHECK_STEPS = 10  # no multiple of 4 or 8, so that launches of many steps also test their remainder
-AT_ONCE = 8  # steps of a launch: 8 for one field, 4 for two
+AT_ONCE = 8  # steps of a launch of T-step: 8 for one field, 4 for two
+SIZE_OF_LAUNCH: Mapping[str, Callable[[Program, str], object]] = {  # None if T-step is impossible
+    "gpu_cupy": lambda program, dtype: program.steps_tiling(dtype),
+    "gpu_wgpu": lambda program, _dtype: program.steps_strips(),
+}
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}  # relative L2; correct kernels have 3e-7 and 1e-15
 TEXTS = ("heat", "gray_scott")  # presets
 SIZES, GPU_SIZES = (512, 2000), (512, 2000, 4096)  # cells per side, by default
@@ -70,7 +75,7 @@ RULES = EquationRules(
     check_steps=CHECK_STEPS,
     start="the initial values",
     included=INCLUDED,
-    at_once={("gpu_cupy", "T-step"): AT_ONCE},
+    at_once={(name, "T-step"): AT_ONCE for name in SIZE_OF_LAUNCH},
 )
 
 
@@ -206,7 +211,8 @@ class EquationsBenchmark(CaseBenchmark):
     def variants(self, backend: Backend, case: EquationCase) -> Mapping[str, Any]:
         """Return the backend's step functions by name; several steps a launch only if the system allows them."""
         known: Mapping[str, Any] = backend.kernels(self.package).VARIANTS
-        several = program_of(presets()[case.name].text).steps_tiling(case.dtype) is not None
+        program, size = program_of(presets()[case.name].text), SIZE_OF_LAUNCH.get(backend.name)
+        several = size is not None and size(program, case.dtype) is not None
         return {name: kernel for name, kernel in known.items() if several or name != "T-step"}
 
     def reference(self, case: EquationCase) -> StateReference:
