@@ -12,5 +12,5 @@ GROUPS = {
     "Mandelbrot": "Place",
     "L-curve": "Problem",
     "Crossover": "Workload",
-    "Equations": "Numbers",
+    "Equations": "Physics",
 }

@@ -1,172 +1,255 @@
-"""The side bar of the equations lab: transport, then the text, its numbers, the compute group and the display."""
+"""The side bar of the equations lab: presets, sliders of the parameters, compute, and display.
+
+A text reaches the lab in one of three ways, all of which end in `_apply`: typed in the editor, chosen as a preset, or,
+by a link or a file, as a value of the session. A new text keeps the sliders' positions where it does not set others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import panel_material_ui as pmui
 
-from app.page.markup import plain
+from app.labs.equations.preset_tiles import PresetAbout, PresetTiles
+from app.labs.equations.second_picture import AS_IN_TEXT, SecondPicture, checked
+from app.labs.equations.sliders import ParameterSliders, values_after
+from app.labs.equations.view import PALETTES, EquationsView
 from app.page.notices import Notices
-from app.page.widgets import FULL, number_format
-from app.tab.controls import ComputeControls, Controls, Dial, Transport, accordion, column, slider_dial
+from app.page.widgets import FULL, NumberField
+from app.tab.controls import ComputeControls, Controls, Dial, Transport, accordion, column, list_dial, slider_dial
+from app.tab.plots import AMOUNTS, SIGNED
 from app.tab.session import Session
-from compute.labs.equations.language import MOST_CHARACTERS
-from compute.labs.equations.presets import presets
-from compute.labs.equations.programs import SLOTS, picture_of, program_of, slots_of
-from compute.labs.equations.tree import EquationError
+from compute.cli import settings
+from compute.engine import messages
+from compute.export.scene import Style
+from compute.labs.equations.presets import Preset, presets
+from compute.labs.equations.programs import SLOTS, full_text
+from compute.labs.equations.tree import EquationError, System
 
 SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096)}
-SLIDER_STEPS = 200
-OWN = "your text"
-APPLY = "Applied as the field loses the focus. About describes the language."
-KERNELS = {"T-step": "several steps per pass", "one-step": "one step per pass"}
+STEP_HINT = "Empty: that of the text, or 90 % of its bound."
+WHOLE_KEYS = ("0", "home")
+KERNELS = {"T-step": "several steps per pass", "one-step": "one step per pass"}  # labels on the page
 
 
 class EquationsControls(Controls):
-    """One text field for the equations, and a slider for each of its numbers; both follow the engine's values.
+    """The controls of one session. The editor is part of its view."""
 
-    A text is parsed here before it is sent: one with an error stays in its field, with the place of the error below it.
-    """
-
-    def __init__(self, session: Session, lab_view: object, notices: Notices) -> None:
+    def __init__(self, session: Session, lab_view: EquationsView, notices: Notices) -> None:
         super().__init__(session)
-        values = session.values
-        self.transport = Transport(session)
-        self.keys = self.transport.keys
-        self.compute = ComputeControls(session, lambda name: KERNELS.get(name, name))
-        self._shown = ""  # the text of the sliders
-        self.preset = pmui.Select(
-            label="Preset", value=_preset_of(values["text"]), options=_options(), size="small", **FULL
-        )
-        self.preset.param.watch(lambda event: self._choose(event.new), "value")
-        self.text = pmui.TextAreaInput(
-            label="Equations", value=values["text"], rows=10, max_length=MOST_CHARACTERS, helper_text=APPLY,
-            sx={"textarea": {"fontFamily": "monospace", "fontSize": "0.8rem"}}, size="small", **FULL,
-        )  # fmt: skip
-        self.text.param.watch(lambda event: self._typed(event.new), "value")
-        self.numbers = {name: self._number(name) for name in SLOTS}
-        self.first = self.choice("first_picture", [values["first_picture"]])
-        self.second = pmui.TextInput(label="Second picture", value=values["show"], size="small", **FULL)
-        self.second.param.watch(lambda event: self._draw(event.new), "value")
-        self.step = self.add(
-            "time_step", pmui.LiteralInput(label="Time step", value=values["time_step"], size="small", **FULL)
-        )
-        size = pmui.Select(label="Grid", value=values["nx"], options=dict(SIZES), size="small", **FULL)
-        size.param.watch(lambda event: session.change(ny=event.new, nx=event.new), "value")
-        self.size = size
+        self.lab_view, self.notices = lab_view, notices
+        self.transport = transport = Transport(session)
+        self._text, self._system = lab_view.editor.text, lab_view.editor.system
+        self._sent = ""  # the text that was sent last, until the engine has applied it
+        self.sliders_of_text = ParameterSliders(self._turn)
+        self.about = PresetAbout(self._load)
+        self.tiles = PresetTiles(presets(), self._load, self.about.open)
+        self.dialogs = [self.about.panel]
         groups = {
-            "Equations": column(self.preset, self.text),
-            "Numbers": column(*self.numbers.values(), self.step),
-            "Compute": column(size, *self.compute.items, *([self.compute.dtype] if self.compute.dtype else [])),
-            "Display": column(self.first, self.second),
+            "Field": column(self.tiles),
+            "Physics": self._physics(),
+            "Compute": self._compute(),
+            "Display": self._display(),
         }
-        self.panel = column(self.transport.panel, accordion(groups, opened=(0, 1)))
-        self._follow()
-
-    def _number(self, name: str) -> Any:
-        """Return the slider of a number of the text, which `_follow` labels."""
-        slider = pmui.FloatSlider(label=name, value=0.0, start=0.0, end=1.0, step=0.01, size="small", **FULL)
-        slider.param.watch(lambda event: self._slide(name, event.new), "value")
-        return slider
-
-    def _slide(self, name: str, value: float) -> None:
-        if not self._following:
-            self.session.change(**{name: value})
+        self.keys = transport.keys | {"f": self._toggle_editor, "l": self._toggle_hold}
+        self.keys |= dict.fromkeys(WHOLE_KEYS, lab_view.unzoom)
+        self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
+        lab_view.applied.subscribe(lambda typed: self._apply(*typed))
+        self._follow_text()
 
     def dials(self) -> list[Dial]:
-        """Return the sliders of the text's numbers."""
-        return [slider_dial(each) for each in self.numbers.values() if each.visible]
+        """Return the dials of the parameters, and that of the speed."""
+        return [*map(slider_dial, self.sliders_of_text.sliders.values()), list_dial(self.transport.speed)]
 
     def landmark(self) -> object:
         """Return the text."""
         return self.session.values["text"]
 
-    def _choose(self, name: str) -> None:
-        if not self._following and name in presets():
-            self._apply(presets()[name].text)
+    def close(self) -> None:
+        """Stop the editor's timers."""
+        self.lab_view.editor.close()
 
-    def _typed(self, text: str) -> None:
-        if not self._following:
-            self._apply(text)
+    # -- the text
 
-    def _apply(self, text: str) -> None:
-        """Send a text without errors; show the error of another one."""
-        try:
-            program_of(text)
-            picture_of(text, self.session.values["show"])
-        except EquationError as error:
-            self.text.param.update(error_state=True, helper_text=plain(str(error).partition("\n")[0]))
-            return
-        self.session.change(text=text)
-        self._follow()
+    def _load(self, preset: Preset) -> None:
+        """Show a preset with its own values."""
+        self.lab_view.editor.load(preset.text)
+        self.session.change(time_step=None)
+        self.step.show(None)
+        self._apply(preset.text, self.lab_view.editor.system, fresh=True)
 
-    def _draw(self, expression: str) -> None:
-        """Send the expression of the second picture, if it has no error."""
-        if self._following:
-            return
-        try:
-            picture_of(self.session.values["text"], expression)
-        except ValueError as error:
-            words = error.message if isinstance(error, EquationError) else str(error)
-            self.second.param.update(error_state=True, helper_text=plain(words))
-            return
-        self.second.param.update(error_state=False, helper_text="")
-        self.session.change(show=expression)
-
-    def _follow(self) -> None:
-        """Show text, numbers and fields of the session's values."""
+    def _apply(self, text: str, system: System, fresh: bool = False) -> None:
+        """Send a valid text. fresh: with its own values of all parameters."""
         values = self.session.values
-        text = values["text"]
-        with self._quiet():
-            if text != self._shown:
-                self._shown = text
-                self.preset.value = _preset_of(text)
-                self.text.param.update(value=text, error_state=False, helper_text=APPLY)
-                self._label(text)
-                self.first.options = {f"{name}": name for name in program_of(text).system.fields}
-            for name, slider in self.numbers.items():
-                value = values[name]
-                if slider.visible and value is not None and slider.start <= value <= slider.end:
-                    slider.value = value
-            self.first.value = values["first_picture"] or program_of(text).system.fields[0]
+        kept = values_after(None if fresh else self._system, system, self._numbers())
+        more: dict[str, Any] = {"limits_field": None, "limits_show": None}
+        if not self._shows(system, values["show"]):
+            more["show"] = AS_IN_TEXT
+        if values["first_picture"] not in system.fields:
+            more["first_picture"] = ""
+        self._sent = text
+        # First no values, for which the lab takes those of the text: a value that stays would not be sent otherwise.
+        self.session.change(text=text, **dict.fromkeys(SLOTS), **more)
+        if values["text"] != text:  # refused already
+            return
+        changed = {name: value for name, value in kept.items() if value != system.parameters[name].value}
+        slots = dict(zip(system.parameters, SLOTS, strict=False))
+        if changed:
+            self.session.change(**{slots[name]: value for name, value in changed.items()})
+        self._show_text(text, system)
 
-    def _label(self, text: str) -> None:
-        """Give each slider name and range of a number of the text; hide the others."""
-        slots = {each.slot: each for each in slots_of(text)}
-        for name, slider in self.numbers.items():
-            if name not in slots:
-                slider.visible = False
-                continue
-            each = slots[name]
-            step = (each.high - each.low) / SLIDER_STEPS
-            slider.param.update(
-                label=each.name, start=each.low, end=each.high, step=step, value=each.value, visible=True,
-                format=number_format(step, each.low),
-            )  # fmt: skip
+    @staticmethod
+    def _shows(system: System, expression: str) -> bool:
+        """Return whether the second picture is possible with this system."""
+        try:
+            checked(system.text, expression)
+        except ValueError:
+            return False
+        return True
+
+    def _numbers(self) -> dict[str, float]:
+        """Return the values of the present text's parameters by name."""
+        values = self.session.values
+        found = zip(self._system.parameters.items(), SLOTS, strict=False)
+        return {name: each.value if values[slot] is None else values[slot] for (name, each), slot in found}
+
+    def _show_text(self, text: str, system: System) -> None:
+        """Show sliders, tiles and choices of a text."""
+        values = self.session.values
+        self._text, self._system = text, system
+        self.sliders_of_text.show(system, self._numbers())
+        self.tiles.show(text)
+        self.second.show(system, values["show"])
+        with self._quiet():
+            first = values["first_picture"] or system.fields[0]
+            self.first.param.update(options=list(system.fields), value=first, visible=len(system.fields) > 1)
+        self.hold.value = values["limits_field"] is not None
+
+    def _follow_text(self) -> None:
+        """Show the session's text, which may have been changed without these controls."""
+        text = full_text(self.session.values["text"])
+        with suppress(EquationError):  # of a link: the lab is about to refuse it
+            self.lab_view.editor.show(text)
+            self._show_text(text, self.lab_view.editor.system)
 
     def tick(self) -> None:
-        """Follow a text that the engine has applied."""
-        if self.session.values["text"] != self._shown:
-            self._follow()
+        """Follow a text that a link or a file has brought."""
+        if full_text(self.session.values["text"]) != self._text:
+            self._follow_text()
+        if self.session.confirmed["text"] == self._sent:
+            self._sent = ""
 
     def show_values(self, values: Mapping[str, Any]) -> None:
-        """Show `values`, which were changed without these widgets."""
+        """Show values that were changed without these widgets, for instance because the engine refused others."""
         super().show_values(values)
         self.compute.show_values(values)
-        self._follow()
-        with self._quiet():
-            if "show" in values:
-                self.second.value = values["show"]
-            if "nx" in values and values["nx"] in SIZES.values():
-                self.size.value = values["nx"]
+        self._follow_text()
+        if "time_step" in values:
+            self.step.show(values["time_step"])
+        if "ny" in values or "nx" in values:
+            self.size.value = self.session.values["nx"]
+            self.session.later(self.lab_view.show_whole)
 
+    def on_event(self, event: Any) -> bool:
+        """Handle an engine event; return True if a control shows a refusal."""
+        if not isinstance(event, messages.Refused):
+            return False
+        if "text" in event.kept and self._sent:
+            self.lab_view.editor.refuse(event.text, self._sent)
+            self._sent = ""
+            return True
+        shown = {"show": self.second.refuse, "time_step": self.step.complain}
+        concerned = [name for name in event.kept if name in shown]
+        for name in concerned:
+            shown[name](event.text)
+        return bool(concerned)
 
-def _preset_of(text: str) -> str:
-    """Return the name of the preset with this text, OWN for another text."""
-    return next((each.name for each in presets().values() if each.text == text), OWN)
+    # -- physics
 
+    def _turn(self, name: str, value: float) -> None:
+        slots = dict(zip(self._system.parameters, SLOTS, strict=False))
+        self.session.change(**{slots[name]: value})
 
-def _options() -> dict[str, str]:
-    return {each.title: each.name for each in presets().values()} | {OWN.capitalize(): OWN}
+    def _physics(self) -> Any:
+        self.step = NumberField(
+            "Time step", self.session.values["time_step"], lambda value: self.session.change(time_step=value),
+            optional=True, helper_text=STEP_HINT,
+        )  # fmt: skip
+        return column(self.sliders_of_text.panel, self.step.panel)
+
+    # -- compute
+
+    def _compute(self) -> Any:
+        self.compute = ComputeControls(self.session, lambda name: KERNELS.get(name, name))
+        most = settings.bound("grid")
+        refused = [n for n in SIZES.values() if most is not None and n * n > most]
+        self.size = pmui.Select(
+            label="Grid [cells]", options=dict(SIZES), value=self.session.values["nx"], disabled_options=refused,
+            helper_text=settings.bound_words("grid") if refused else "", size="small", **FULL,
+        )  # fmt: skip
+        self.size.param.watch(lambda event: self._resize(event.new), "value")
+        return column(*self.compute.items, self.size, *([self.compute.dtype] if self.compute.dtype else []))
+
+    def _resize(self, cells: int) -> None:
+        if self.session.values["nx"] != cells:
+            self.session.change(ny=cells, nx=cells)
+            self.session.later(self.lab_view.show_whole)
+
+    # -- display
+
+    def _display(self) -> Any:
+        session, view = self.session, self.lab_view
+        self.editor_shown = pmui.Switch(label="Show the editor (F)", value=True, **FULL)
+        self.editor_shown.param.watch(lambda event: session.later(lambda: view.show_editor(event.new)), "value")
+        self.first = pmui.Select(label="First picture", size="small", **FULL)
+        self.first.param.watch(lambda event: self._choose_first(event.new), "value")
+        self.second = SecondPicture(self._system, lambda expression: session.change(show=expression))
+        self.palettes = {
+            name: pmui.Select(label=label, options=[*AMOUNTS, *SIGNED], value=PALETTES[name], size="small", **FULL)
+            for name, label in (("field", "Palette of the first picture"), ("show", "Palette of the second picture"))
+        }
+        self.reverse = pmui.Switch(label="Reverse palettes", value=False, **FULL)
+        for widget in (*self.palettes.values(), self.reverse):
+            widget.param.watch(lambda event: session.later(self._recolour), "value")
+        self.hold = pmui.Switch(label="Hold the colour limits (L)", value=False, **FULL)
+        self.hold.param.watch(lambda event: self._hold(event.new), "value")
+        return column(
+            self.editor_shown, self.first, self.second.panel, *self.palettes.values(), self.reverse, self.hold
+        )
+
+    def _choose_first(self, name: str) -> None:
+        if not self._following and name:
+            self.session.change(first_picture="" if name == self._system.fields[0] else name)
+
+    def _toggle_editor(self) -> None:
+        self.editor_shown.value = not self.editor_shown.value
+
+    def _toggle_hold(self) -> None:
+        self.hold.value = not self.hold.value
+
+    def _hold(self, held: bool) -> None:
+        """Fix the colour limits at those of the latest frame, or let them follow each frame."""
+        values, frame = self.session.values, self.session.latest
+        if held == (values["limits_field"] is not None):
+            return
+        names = {"limits_field": "field", "limits_show": "show"}
+        limits: dict[str, Any] = dict.fromkeys(names)
+        if held and frame is not None:
+            rasters = {key: frame.rasters[name] for key, name in names.items()}
+            limits |= {key: (each.low, each.high) for key, each in rasters.items() if each.low < each.high}
+        self.session.change(**limits)
+
+    def style(self, part: str) -> Style:
+        """Return the palette of a picture, "" for the first."""
+        return Style(self.palettes.get(part, self.palettes["field"]).value, self.reverse.value)
+
+    def apply_style(self, style: Style, part: str) -> None:
+        """Apply a palette to a picture, "" for the first."""
+        self.palettes.get(part, self.palettes["field"]).value = style.palette
+        self.reverse.value = style.reverse
+
+    def _recolour(self) -> None:
+        for name, select in self.palettes.items():
+            self.lab_view.pictures.plots[name].colour(select.value, self.reverse.value)

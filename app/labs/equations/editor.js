@@ -1,5 +1,5 @@
 // Keys and caret of the editor of equations, whose component has the class equations-text.
-// model.content: { line, column, number }: where to put the caret, whenever the number changes.
+// model.content: { line, column, number }: where to put the caret; without line and column, scroll to the beginning.
 
 export function render({ model }) {
   let area = null;
@@ -23,7 +23,11 @@ export function render({ model }) {
   };
   const place = () => {
     const node = find(), { line, column } = model.content;
-    if (!node || !line) return;
+    if (!node) return;
+    if (!line) {
+      setTimeout(() => node.scrollTo(0, 0));  // after the text has been replaced
+      return;
+    }
     const at = node.value.split('\n').slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0) + column - 1;
     node.focus();
     node.setSelectionRange(at, Math.min(at + 1, node.value.length));

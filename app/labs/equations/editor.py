@@ -23,11 +23,15 @@ from compute.labs.equations.language import read
 from compute.labs.equations.tree import EquationError, System
 
 LOOK, PAUSE = 150, 800  # ms without a key, until the equations are typeset, and until the text is applied
-ROWS = 12  # of the editor
+LEAST_ROWS = 3  # of the text
+AROUND_TEXT = 68  # px above and below the rows: label, margins, hint
+LEAST_PAIR = 560  # px of width from which the equations are next to the text
+SHARE_OF_TEXT = 0.6  # of the height, otherwise
+WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
 EDITOR = "equations-text"  # CSS class, for editor.js
 MONOSPACE = "'Roboto Mono', 'Liberation Mono', Menlo, Consolas, monospace"
-HINT = "Ctrl+Enter applies the text, and so does a pause in typing."
-FAULTY = "Not applied: the lab continues with the previous equations."
+HINT = "Applied after a pause, or by Ctrl+Enter."
+FAULTY = "The lab continues with the previous text."
 STYLE_OF_TEXT = {
     "& textarea": {"fontFamily": MONOSPACE, "fontSize": "0.875rem", "lineHeight": 1.5, "whiteSpace": "pre",
                    "overflowX": "auto !important"},
@@ -51,11 +55,18 @@ class EditorKeys(Card):
 
     def go(self, line: int, column: int) -> None:
         """Move the caret to a line and a column, both from 1; repeated calls move it again."""
-        self.content = {"line": line, "column": column, "number": self.content.get("number", 0) + 1}
+        self._send(line=line, column=column)
+
+    def scroll_back(self) -> None:
+        """Scroll the editor to its first line and column."""
+        self._send()
+
+    def _send(self, **place: int) -> None:
+        self.content = {**place, "number": self.content.get("number", 0) + 1}  # the number makes it a change
 
 
 class EquationEditor:
-    """The editor `panel` of one tab.
+    """The editor `panel` of one tab: the text `writing`, and its equations or its error, `reading`.
 
     apply(text, system) is called with each valid text that differs from the applied one. system: the applied one.
     """
@@ -67,7 +78,7 @@ class EquationEditor:
         self._showing = False  # whether the text is set from outside, not typed
         self.text, self.system = text, read(text)
         self.field = pmui.TextAreaInput(
-            label="Equations", value=text, rows=ROWS, resizable="height", size="small",
+            label="Equations", value=text, rows=LEAST_ROWS, size="small",
             helper_text=HINT, css_classes=[EDITOR], sx=STYLE_OF_TEXT, **FULL,
         )  # fmt: skip
         self.field.param.watch(self._typed, "value_input")
@@ -79,23 +90,42 @@ class EquationEditor:
         )
         self.jump.on_click(lambda event: self._go_to_error())
         self.typeset = html_pane(typeset(self.system), STYLE)
-        self.panel = pn.Column(
-            self.field, self.fault, self.jump, self.typeset, self.keys, margin=0, sizing_mode="stretch_width"
-        )
+        style: dict[str, Any] = {"margin": 0, "sizing_mode": "fixed", "styles": {"overflow": "hidden auto"}}
+        self.writing = pn.Column(self.field, self.keys, **style)
+        self.reading = pn.Column(self.fault, self.jump, self.typeset, **style)
+        self.panel = pn.Row(self.writing, self.reading, margin=0, sizing_mode="fixed", styles=WRAPPED)
+
+    def resize(self, width: int, height: int, line: int) -> None:
+        """Fit into width x height px: the text next to its equations, or above them if there is little width.
+
+        line: height of a line of the text in px.
+        """
+        beside = width >= LEAST_PAIR
+        each = width // 2 if beside else width
+        high = height if beside else round(SHARE_OF_TEXT * height)
+        self.field.rows = max(LEAST_ROWS, (high - AROUND_TEXT) // line)
+        self.writing.param.update(width=each, height=high)
+        self.reading.param.update(width=each, height=high if beside else height - high)
+        self.panel.param.update(width=width, height=height)
 
     def show(self, text: str) -> None:
         """Show a valid text that was applied elsewhere, for instance by a link; typed text that differs is lost."""
-        if text == self.text:
-            return
+        if text != self.text:
+            self.load(text)
+
+    def load(self, text: str) -> None:
+        """Replace the typed text by a valid one, which is or will be applied elsewhere."""
         self._stop()
         self.text, self.system = text, read(text)
         self._put(text)
+        self.keys.scroll_back()
         self._show_error(None)
         self.typeset.object = typeset(self.system)
 
-    def refuse(self, reason: str, text: str) -> None:
-        """Show why the lab refused the applied text, which stays in the editor. text: the text that the lab keeps."""
-        self.text, self.system = text, read(text)
+    def refuse(self, reason: str, typed: str) -> None:
+        """Show why the lab refused a text, and the text itself; `text` must be the one that the lab keeps."""
+        self._put(typed)
+        self.typeset.object = typeset(self.system, old=True)
         self.fault.param.update(object=refusal_html(reason), visible=True)
         self._mark(True)
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from app.labs.equations.controls import EquationsControls
 from app.labs.equations.view import EquationsView
-from app.labs.plain.parts import POINTER
 from app.tab.lab_view import Parts
 from compute.lab.frames import Frame
 from compute.labs.equations import Equations
@@ -19,7 +18,12 @@ HELP = """
 | **Space** | run or pause; **Enter** presses the focused button |
 | **S** | one step |
 | **R** | reset to the initial values of the text |
+| **F** | show the editor of the text, or the typeset equations in its place |
+| **Ctrl+Enter** | in the editor: apply the text |
+| **0**, **Home** | show the whole grid; a double click does the same |
+| **L** | hold the colour limits of this moment, or let them follow each frame |
 """
+POINTER = "Drag on a picture to move it, scroll to zoom, double-click to show all of it."
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:

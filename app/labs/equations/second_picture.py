@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import panel_material_ui as pmui
@@ -10,27 +9,22 @@ import panel_material_ui as pmui
 from app.page.markup import plain
 from app.page.widgets import FULL
 from app.tab.controls import column
-from compute.labs.equations.language import read
+from compute.labs.equations.programs import picture_of
 from compute.labs.equations.tree import EquationError, System, words
 
 AS_IN_TEXT = ""  # the expression that stands for `show` of the text
 TYPED = "\n"  # value in the list; no expression contains it
-SHOW = re.compile(r"(^|;)[ \t]*show[ \t]*=[^;#\n]*", re.MULTILINE)
-PREFIX = "show = "
+PREFIX = "show = "  # before the expression in the text that is parsed
 MOST_LABEL = 32  # characters of an expression in the list
 
 
-def checked(system: System, expression: str) -> System:
-    """Return the system with `expression` as its second picture.
+def checked(text: str, expression: str) -> System:
+    """Return the system of a valid text with `expression` as its second picture, AS_IN_TEXT for its own.
 
-    Raise EquationError if it is invalid; its column counts from the beginning of the expression.
+    Raise ValueError if it is invalid: EquationError, whose column counts from the beginning of the expression.
     """
-    if found := re.search(r"[;#\r\n]", expression):
-        raise EquationError(f"{found[0]!r} is not possible in an expression", expression, 1, found.start() + 1)
-    rest = SHOW.sub(r"\1", system.text).rstrip()
-    text = f"{rest}\n{PREFIX}{expression}"
     try:
-        return read(text)
+        return picture_of(text, expression).system
     except EquationError as error:
         column = max(1, error.column - len(PREFIX))
         raise EquationError(error.message, expression, 1, column) from error
@@ -97,10 +91,10 @@ class SecondPicture:
             self._complain("")
             return
         try:
-            if expression != AS_IN_TEXT:
-                checked(self.system, expression)
-        except EquationError as error:
-            self._complain(f"Column {error.column}: {error.message}")
+            checked(self.system.text, expression)
+        except ValueError as error:
+            place = f"Column {error.column}: {error.message}" if isinstance(error, EquationError) else str(error)
+            self._complain(place)
             return
         self._complain("")
         self.expression = expression

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from app.page.equations import mathml
 from app.page.markup import filled
 from compute.labs.equations.mathematics import equations, latex, symbol
@@ -12,13 +14,14 @@ STYLE = """
 .typed .equation { margin: 0; padding: 0; }
 .typed .equation math { font-size: var(--body); }
 .typed.old { opacity: 0.45; }
+.typed:focus-visible { outline: 2px solid var(--accent); outline-offset: -2px; }
 .typed code, .fault code { font: var(--small)/1.5 'Roboto Mono', 'Liberation Mono', Menlo, Consolas, monospace;
   color: var(--ink); white-space: pre; display: block; background: none; }
 .fault { padding: 4px 8px; font-size: var(--small); line-height: 1.4; color: var(--ink); overflow-x: auto; }
 .fault b { color: var(--bad); }
 .fault mark { color: var(--bad); background: none; font-weight: 700; }
 """
-CONTEXT = 32  # characters of the line that are shown before the place, and after it
+BEFORE, AFTER = 20, 16  # characters of the line that are shown before the place, and from there
 
 
 def typeset(system: System, old: bool = False) -> str:
@@ -27,30 +30,48 @@ def typeset(system: System, old: bool = False) -> str:
     If all of them are too long for one conversion to MathML, each is converted on its own; one that is still too long
     is shown as plain text.
     """
+    lines = [Line(f"{field}_t", rf"\partial_t {symbol(field)}", node) for field, node in system.rates.items()]
+    lines += [Line(name, symbol(name), node) for name, node in system.named.items()]
     try:
-        shown = _equation(equations(system))
+        shown = _equation(equations(system), "; ".join(each.words for each in lines))
     except ValueError:
-        rates = [(f"{field}_t", rf"\partial_t {symbol(field)}", node) for field, node in system.rates.items()]
-        named = [(name, symbol(name), node) for name, node in system.named.items()]
-        shown = "".join(_line(*each) for each in rates + named)
-    return f"<div class='typed{' old' if old else ''}'>{shown}</div>"
+        shown = "".join(_line(each) for each in lines)
+    # focusable, as it scrolls in a small window
+    head = f"<div class='typed{' old' if old else ''}' role='group' aria-label='Typeset equations' tabindex='0'>"
+    return f"{head}{shown}</div>"
 
 
-def _line(name: str, head: str, node: Node) -> str:
+@dataclass(frozen=True)
+class Line:
+    """One equation: the name on its left as text and as LaTeX, and its right side."""
+
+    name: str
+    head: str
+    node: Node
+
+    @property
+    def words(self) -> str:
+        """The equation as text."""
+        return f"{self.name} = {words(self.node)}"
+
+
+def _line(line: Line) -> str:
     try:
-        return _equation(f"{head} = {latex(node)}")
+        return _equation(f"{line.head} = {latex(line.node)}", line.words)
     except ValueError:
-        return filled("<code>{name} = {value}</code>", name=name, value=words(node))
+        return filled("<code>{words}</code>", words=line.words)
 
 
-def _equation(formula: str) -> str:
-    return f"<div class='equation'>{mathml(formula)}</div>"
+def _equation(formula: str, spoken: str) -> str:
+    """Return an equation as MathML, with its text for screen readers. Raise ValueError if it is too long."""
+    shown = mathml(formula).replace("<math ", filled("<math aria-label='{spoken}' ", spoken=spoken), 1)
+    return f"<div class='equation'>{shown}</div>"
 
 
 def error_html(error: EquationError) -> str:
     """Return the error with its place: line and column, the sentence, the source line, and a caret below the place."""
-    first = max(0, error.column - 1 - CONTEXT)
-    before, after = error.source[first : error.column - 1], error.source[error.column - 1 :][:CONTEXT]
+    first = max(0, error.column - 1 - BEFORE)
+    before, after = error.source[first : error.column - 1], error.source[error.column - 1 :][:AFTER]
     # no-break spaces, as the shown text must keep its columns
     line, gap = (f"{'…' if first else ''}{text}".replace("\t", " ").replace(" ", "\N{NO-BREAK SPACE}")
                  for text in (before + after, "\N{NO-BREAK SPACE}" * len(before)))  # fmt: skip

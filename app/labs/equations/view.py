@@ -1,81 +1,219 @@
-"""The main area of the equations lab: its equations, typeset, above the two pictures."""
+"""The main area of the equations lab: the editor of the text, and two pictures below it or next to it.
+
+While the editor is hidden, the equations are typeset above the pictures.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from html import escape
+from dataclasses import dataclass
+from math import nan
+from typing import Any
 
-from app.labs.plain.parts import PlainView
-from app.page.equations import mathml
-from app.page.theme import heading, html_pane
-from app.tab.lab_view import Size
+import panel as pn
+
+from app.labs.equations.editor import EquationEditor
+from app.labs.equations.typeset import STYLE, typeset
+from app.labs.plain.parts import largest_scale
+from app.page.markup import filled, plain
+from app.page.theme import GRID, html_pane, set_type, type_size
+from app.tab.lab_view import LabView, Size
+from app.tab.plots import RasterPlots, around
+from app.tab.publisher import Publisher
 from app.tab.session import Session
-from compute.labs.equations.forms.sweep import equations
-from compute.labs.equations.mathematics import equations as latex
-from compute.labs.equations.programs import program_of
+from app.upstream.plot_pane import PlotPane
+from compute.lab.frames import Frame
+from compute.labs.equations.tree import System
 
-LINE = 44  # px of an equation
-MOST_SHARE = 0.3  # of the height, for the equations
-SMALL = 360  # px: lower windows show no equations
-
-
-@lru_cache(maxsize=64)
-def typeset(text: str) -> str:
-    """Return the equations of a valid text as HTML: as MathML, or as plain text if they are too long for it."""
-    system = program_of(text).system
-    lines = equations(system)
-    spoken = escape("; ".join(lines), quote=True)
-    try:
-        found = mathml(latex(system))
-    except ValueError:
-        return f"<pre>{escape(chr(10).join(lines))}</pre>"
-    return found.replace("<math ", f"<math aria-label='{spoken}' ", 1)
+PALETTES = {"field": "Viridis", "show": "Inferno"}
+HEADING = 36  # px of height
+SMALLEST, SCANTIEST = 128, 16  # px of a picture: below, the colour bars are hidden; the second is its minimum
+LEAST_EDITOR, MOST_EDITOR, SHARE = (360, 200), (560, 340), (0.36, 0.38)  # width and height in px, and share of the area
+LEAST_PICTURES = (200, 200)  # px of width and height next to and below the editor; without, it covers the main area
+TEXT_LINE = 1.5  # height of a line of the text, in type sizes
+LINE, MOST_SHARE = 40, 0.3  # px of height of a typeset equation; share of the height, for all of them
+LOW = 360  # px of height: lower windows show no typeset equations above the pictures
+MOST_TITLE = 32  # characters of a colour bar's title
+VIEW_DELAY = 120  # ms without pan or zoom before the region is requested at full resolution
+WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
 
 
-class EquationsView(PlainView):
-    """The generic view, with the equations above the pictures."""
+@dataclass(frozen=True)
+class Fit:
+    """An arrangement of the pictures. scale: px per cell; count: of the pictures; bar: colour bars; title: its px."""
+
+    scale: float
+    count: int
+    bar: bool
+    title: int
+
+
+class EquationsView(LabView):
+    """Editor and pictures of one session, and their layout.
+
+    applied: publishes each valid text that the user has typed, with its system.
+    """
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
-        self._text = ""
-        self.equations = html_pane("", margin=(4, 8), styles={"overflow": "auto"})
-        values = session.values
-        self._make(["field", "show"], [], (0.0, 0.0, float(values["nx"]), float(values["ny"])))
-        self.panel.insert(0, self.equations)
-        self._typeset()
+        self.applied: Publisher[tuple[str, System]] = Publisher()
+        self.editor = EquationEditor(
+            session.document, session.values["text"], lambda text, system: self.applied.publish((text, system))
+        )
+        self.pictures = RasterPlots(tuple(PALETTES), PALETTES, viewed=self._ask_soon, unzoomed=self.unzoom)
+        self.pictures.frames.serve(session)
+        self.pictures.place("horizontal", nan, (nan, nan))
+        for plot in self.pictures.plots.values():
+            plot.section.visible = plot.halo.visible = False
+        self._view_timer: Any = None
+        self._with_editor = True
+        self._headings = dict.fromkeys(PALETTES, "")
+        self._titles = {name: html_pane("<h2>\N{NO-BREAK SPACE}</h2>") for name in PALETTES}
+        self._panes = {name: _pane(plot.figure) for name, plot in self.pictures.plots.items()}
+        self._columns = {
+            name: pn.Column(self._titles[name], pane, margin=0, sizing_mode="fixed")
+            for name, pane in self._panes.items()
+        }
+        self._equations = html_pane("", STYLE, sizing_mode="fixed", visible=False)
+        self._equations_of = ""  # the text
+        self._row = pn.Row(*self._columns.values(), margin=0, sizing_mode="fixed", styles=WRAPPED)
+        self.panel = pn.Row(
+            self.editor.panel, self._equations, self._row, margin=0, sizing_mode="fixed", styles=WRAPPED
+        )
+        session.frames.subscribe(lambda frame: self.pictures.show(frame.number, frame.rasters))
+        self.wait_for(*(plot.figure for plot in self.pictures.plots.values()))
+        self.show_whole()
 
-    def _begin(self) -> None:
-        """Request no frame before the browser has drawn the plots."""
+    # -- layout
 
-    def _typeset(self) -> None:
-        """Show the equations of the present text."""
-        text = self.session.values["text"]
-        if text != self._text:
-            self._text = text
-            self.equations.object = typeset(text)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape (ny, nx) of the lab's grid."""
+        return self.session.values["ny"], self.session.values["nx"]
+
+    def show_editor(self, shown: bool) -> None:
+        """Show the editor, or the typeset equations in its place."""
+        self._with_editor = shown
+        self.arrange()
 
     def arrange(self) -> None:
-        """Give the equations the height of their lines, and the pictures the rest."""
+        """Give the editor its share above the pictures, or next to them if that makes the pictures larger."""
         width, height = self.size
-        system = program_of(self.session.values["text"]).system
-        lines = len(system.rates) + len(system.named)
-        room = 0 if height < SMALL or self.alone else int(min(LINE * lines, MOST_SHARE * height))
-        self.equations.param.update(visible=room > 0, height=max(room, 1), width=width, sizing_mode="fixed")
-        self.size = (width, height - room - (8 if room else 0))
-        try:
-            super().arrange()
-        finally:
-            self.size = (width, height)
+        editing = self._with_editor and not self.alone
+        across, above = map(_part, self.size, LEAST_EDITOR, MOST_EDITOR, SHARE)
+        rooms = [(width - across, height), (width, height - above)]
+        fitting = [
+            room for room in rooms if all(side >= least for side, least in zip(room, LEAST_PICTURES, strict=True))
+        ]
+        if editing and fitting:
+            room = max(fitting, key=lambda each: self._fit(each).scale)
+            editor = (across, height) if room[0] < width else (width, above)
+        else:
+            equations = 0 if editing else self._height(height)
+            editor, room = (width, height if editing else equations), (width, height - equations)
+        self.panel.param.update(width=width, height=height)
+        self.editor.panel.visible = editing
+        self._equations.param.update(visible=not editing and editor[1] > 0, width=width, height=max(editor[1], 1))
+        if editing:
+            self.editor.resize(*editor, round(TEXT_LINE * type_size(self.presenter)))
+        self._row.visible = bool(fitting) or not editing
+        self._arrange_pictures(room)
+
+    def _height(self, height: int) -> int:
+        """Return the px of height for the equations above the pictures."""
+        if height < LOW or self.alone:
+            return 0
+        system = self.editor.system
+        return int(min(LINE * (len(system.rates) + len(system.named)), MOST_SHARE * height))
+
+    def _fit(self, room: Size) -> Fit:
+        """Return how the pictures fit into `room`: without colour bars, then only the first, if they are too small."""
+        ny, nx = self.shape
+        every = 1 if self.alone else len(PALETTES)
+        for count, bar, title in ((every, True, HEADING), (every, False, HEADING), (1, False, 0)):
+            wider, higher = around(self.presenter, bar)
+            scale = largest_scale(count, room, (nx, ny), (wider + GRID, higher + GRID + title))
+            if scale * max(nx, ny) >= SMALLEST:
+                break
+        return Fit(scale, count, bar, title)
+
+    def _arrange_pictures(self, room: Size) -> None:
+        """Arrange the pictures in as many rows as make them largest."""
+        (ny, nx), fit = self.shape, self._fit(room)
+        size = max(SCANTIEST, int(nx * fit.scale)), max(SCANTIEST, int(ny * fit.scale))
+        for number, (name, plot) in enumerate(self.pictures.plots.items()):
+            self._columns[name].visible = plot.figure.visible = number < fit.count
+            self._titles[name].visible = fit.title > 0
+            plot.resize(*size, self.presenter, fit.bar)
+            outer = plot.figure.width, plot.figure.height
+            self._panes[name].param.update(width=outer[0], height=outer[1])
+            self._columns[name].param.update(width=outer[0] + GRID, height=outer[1] + GRID + fit.title)
+        self._row.param.update(width=room[0], height=max(room[1], 1))
+        self.session.set_view(self.pictures.view, (size[1], size[0]))
+
+    def apply_theme(self) -> None:
+        """Apply fonts to the plots."""
+        for plot in self.pictures.plots.values():
+            set_type(plot.figure, self.presenter)
+
+    # -- the visible part
+
+    def show_whole(self) -> None:
+        """Show the whole grid after its shape has changed."""
+        self.pictures.whole(self.shape)
+        self.arrange()
+
+    def show_part(self, view: tuple[float, float, float, float] | None) -> None:
+        """Show the region (x0, y0, x1, y1) in cells; None for the whole grid."""
+        self.pictures.show_part(view)
+        self._ask_soon()
+
+    def unzoom(self) -> None:
+        """Show the whole grid."""
+        self.show_part(None)
+
+    def _ask_soon(self) -> None:
+        """Request the visible region after VIEW_DELAY ms without a change of the axes."""
+        document = self.session.document
+        if self._view_timer is not None:
+            document.remove_timeout_callback(self._view_timer)
+        self._view_timer = document.add_timeout_callback(self._ask, VIEW_DELAY)
+
+    def _ask(self) -> None:
+        self._view_timer = None
+        if self.pictures.view is None:
+            self.pictures.whole()
+        self.session.set_view(self.pictures.view, self.session.shown.pixels)
+
+    # -- frames
 
     def tick(self) -> None:
-        """Update the pictures' scales and titles, and the equations of another text."""
-        super().tick()
+        """Update headings, colour bars and equations, a few times a second."""
         frame = self.session.latest
-        if frame is not None and self.drawn:
-            for column, raster in zip(self._columns, frame.rasters.values(), strict=True):
-                title = heading(raster.label).object
-                if column[0].object != title:
-                    column[0].object = title
-        if self.drawn and self._text and self.session.values["text"] != self._text:
-            self._typeset()
+        if self._equations.visible and self._equations_of != self.editor.text:
+            self._equations_of = self.editor.text
+            self._equations.object = typeset(self.editor.system)
             self.arrange()
+        if frame is None or not self.drawn:
+            return
+        self.pictures.scale(frame.rasters)
+        self._head(frame)
+
+    def _head(self, frame: Frame) -> None:
+        """Show what each picture shows: the name of a field, or an expression."""
+        for name, raster in frame.rasters.items():
+            if raster.label != self._headings.get(name, raster.label):
+                self._headings[name] = raster.label
+                self._titles[name].object = filled("<h2>{label}</h2>", label=raster.label)
+                bar = self.pictures.plots[name].bar
+                if bar is not None:
+                    bar.title = plain(raster.label, MOST_TITLE)
+
+
+def _part(whole: int, least: int, most: int, share: float) -> int:
+    """Return a share of `whole` between `least` and `most`."""
+    return round(min(most, max(least, share * whole)))
+
+
+def _pane(plot: Any) -> PlotPane:
+    plot.sizing_mode = "fixed"
+    return PlotPane(plot, margin=0, sizing_mode="fixed")

@@ -1,0 +1,120 @@
+"""The equations lab in Chromium: a text is typed, its mistake found and mended, and its picture moves."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Locator
+
+from compute.labs.equations.presets import presets
+from tests.browser.lab_page import ALL_MODELS, OPENING, SideBar
+
+GRAY_SCOTT, HEAT = (presets()[name].text for name in ("gray_scott", "heat"))
+PICTURES = f"""() => {{
+  const source = {ALL_MODELS}.find((one) => one.name == 'frames' && one.data.show?.length);
+  const sum = (name) => Array.from(source.data[name][0]).reduce((all, one) => (31 * all + one) % 1000003, 7);
+  return source ? [sum('field'), sum('show')] : null;
+}}"""
+PLACE = "(area) => area.value.slice(area.selectionStart, area.selectionStart + 3)"
+
+
+class EquationsPage(SideBar):
+    """A tab with the equations lab."""
+
+    def __init__(self, page, server):
+        self.page, self.server = page, server
+        self.open(server.url)
+
+    def open(self, url: str) -> None:
+        """Load an address and wait for the lab's first steps."""
+        self.page.goto(url)
+        self.show_lab("Equations")
+        self.until(lambda: self.step() > 0, OPENING)
+
+    def step(self) -> int:
+        """Return the step in the status bar, -1 without one."""
+        found = re.search(r"step ([\d ]+)", self.status().replace("\N{NO-BREAK SPACE}", " "))
+        return int(found[1].replace(" ", "")) if found else -1
+
+    @property
+    def text(self) -> Locator:
+        """The text area of the editor."""
+        return self.page.get_by_label("Equations", exact=True).and_(self.page.locator("textarea"))
+
+
+@pytest.fixture(scope="module")
+def opened(lasting, server):
+    return EquationsPage(lasting(), server)
+
+
+@pytest.fixture
+def lab(opened, lasting, allowed_errors):
+    yield opened
+    lasting.complain(allowed_errors)
+
+
+def test_a_mistake_is_shown_with_its_place_and_mended_while_the_lab_runs(lab):
+    page = lab.page
+    page.get_by_role("button", name="Load Heat").click()
+    lab.until(lambda: lab.text.input_value() == HEAT)
+    page.get_by_role("slider", name=re.compile(r"D \(0 to 1\)")).first.wait_for()
+    lab.text.click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(GRAY_SCOTT.replace("Dv*lap(v)", "Dv*lpa(v)"))
+    fault = page.locator(".fault")
+    fault.get_by_text("Line 2, column 10").wait_for()
+    assert "did you mean 'lap'?" in fault.inner_text()
+    before = lab.step()
+    lab.until(lambda: lab.step() > before)  # the previous equations run on
+    assert page.get_by_role("slider", name=re.compile(r"D \(0 to 1\)")).count()
+    page.get_by_role("button", name="Go to the error").click()
+    lab.until(lambda: lab.text.evaluate(PLACE) == "lpa")
+    for _ in "lpa":
+        page.keyboard.press("Delete")
+    page.keyboard.type("lap")
+    page.keyboard.press("Control+Enter")
+    fault.wait_for(state="hidden")
+    page.get_by_role("slider", name=re.compile(r"k \(0.04 to 0.07\)")).first.wait_for()
+    page.get_by_role("heading", name="u*v^2").wait_for()
+    first = lab.until(lambda: page.evaluate(PICTURES))
+    lab.until(lambda: page.evaluate(PICTURES) != first)
+    assert lab.text.input_value() == GRAY_SCOTT
+
+
+def test_typed_text_and_a_moved_slider_are_in_the_link(lab, page):
+    typed = GRAY_SCOTT.replace("show = u*v^2", "show = u - v")
+    lab.text.click()
+    lab.page.keyboard.press("Control+A")
+    lab.page.keyboard.insert_text(typed)  # applied after a pause
+    lab.page.get_by_role("heading", name="u - v").wait_for()
+    slider = lab.page.get_by_role("slider", name=re.compile(r"k \(0.04 to 0.07\)")).first
+    slider.focus()
+    slider.press("End")
+    lab.until(lambda: slider.input_value() == "0.07")
+    lab.key(" ")
+    lab.until(lambda: "Paused" in lab.status())
+    link = lab.still(lambda: lab.page.url, 3)
+    other = EquationsPage.of(page)
+    page.goto(link)
+    other.until(lambda: other.text.count() and other.text.input_value() == typed, OPENING)
+    moved = page.get_by_role("slider", name=re.compile(r"k \(0.04 to 0.07\)")).first
+    other.until(lambda: moved.input_value() == "0.07")
+
+
+def test_about_a_preset_has_its_equation_and_its_source(lab):
+    lab.page.get_by_role("button", name="About Gray–Scott").click()
+    dialog = lab.page.get_by_role("dialog")
+    dialog.get_by_text("Pearson").wait_for()
+    assert dialog.locator("math").count()
+    dialog.get_by_role("button", name="Load").click()
+    dialog.wait_for(state="hidden")
+    lab.until(lambda: lab.text.input_value() == GRAY_SCOTT)
+
+
+def test_the_editor_gives_way_to_typeset_equations(lab):
+    lab.key("f")
+    lab.text.wait_for(state="hidden")
+    lab.page.locator(".typed math:visible").first.wait_for()
+    lab.key("f")
+    lab.text.wait_for()
