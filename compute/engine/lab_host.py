@@ -231,9 +231,11 @@ class LabHost:
         return self.pacer.frame_due(resting)
 
     def _steps(self, now: float) -> int:
-        if self.lab.status.resting:
+        status = self.lab.status
+        if status.resting:
             return 0
         steps = self.recorder.limited(self.pacer.next_steps(now, recorded=self.recorder.on))
+        steps = min(steps, status.stops_after or steps)
         return 0 if steps and self.lab.blocked() else steps
 
     def _carry_out(self, until: float) -> bool:
@@ -280,12 +282,15 @@ class LabHost:
         self._changed()
 
     def _compute(self, steps: int) -> None:
-        by_hand = self.pacer.single_steps > 0
+        by_hand, status = self.pacer.single_steps > 0, self.lab.status
         with self._allow_time("compute"), listening() as heard:
             start = time.perf_counter()
             timing = self.lab.advance(steps)
             self.pacer.slice_done(replace(timing, spans=heard.spans), time.perf_counter() - start)
             self.recorder.advanced(timing.steps)
+        if steps == status.stops_after:
+            self.pacer.stop()
+            self._sender.send_event(self.number, messages.Paused(status.goal))
         self.checkpointer.touch(by_hand=by_hand)
 
     def _show(self, slot: int) -> None:

@@ -12,7 +12,8 @@ class LabStatus:
     progress: of a lab that ends, from 0 to 1; healthy: false after NaN or inf was found in the state; why: the reason
     to pause an unhealthy lab, "" for NaN or inf; cold: the next call of `advance` may compile kernels (the very first
     call always may); longest_call: of its uninterruptible calls, in seconds; for 0 the engine estimates it from
-    `predicted_bytes`, and assumes that a call hangs if it takes seconds longer.
+    `predicted_bytes`, and assumes that a call hangs if it takes seconds longer; stops_after: the steps after which the
+    lab pauses, 0 for never; goal: the reason for this pause.
     """
 
     resting: bool = False
@@ -21,3 +22,5 @@ class LabStatus:
     why: str = ""
     cold: bool = False
     longest_call: float = 0.0
+    stops_after: int = 0
+    goal: str = ""

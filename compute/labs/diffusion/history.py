@@ -30,7 +30,7 @@ from compute.files.images import LoadedPicture, essential
 from compute.lab.history import MOST_CHARACTERS, Entry, HistoryRules, StepHistory
 from compute.lab.limits import MIB, limit
 from compute.lab.loaded import kept_bytes
-from compute.labs.diffusion.initial import require_stroke
+from compute.lab.strokes import require_stroke
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ from compute.devices.devices import Array, Host, device_numbers, devices_name
 from compute.devices.gpu_devices import Cuda
 from compute.display.camera import Camera, Survey
 from compute.files.images import LoadedPicture
+from compute.lab import strokes
 from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, View
 from compute.lab.history import GIVEN, HistoryRules
@@ -301,7 +302,7 @@ class Diffusion(Lab):
 
     def paint(
         self,
-        points: initial.StrokePoints,
+        points: strokes.StrokePoints,
         value: float,
         radius: float,
         begins: bool = True,  # noqa: ARG002 see act
@@ -310,18 +311,18 @@ class Diffusion(Lab):
 
         begins: whether this is a new stroke, not the continuation of the last one: undo reverts a stroke as a whole.
         """
-        initial.require_stroke(points, value, radius)
+        strokes.require_stroke(points, value, radius)
         value = as_number(value, self.dtype, "value")
         if radius > max(self.ny, self.nx):
             raise ValueError(f"radius must be at most {max(self.ny, self.nx)} cells, not {radius}")
-        discs = list(initial.discs_along(points, radius / 2))
+        discs = list(strokes.discs_along(points, radius / 2))
         with self.device.lock:
             self.held.limits()
         self._note(history.PLACE)
         for u in (self.u, *self.truth[:1]):
             for x, y in discs:
                 self.display.disc(u, y, x, radius, value)
-        self.history.record_action(self.steps, "paint", initial.stroke_as_json(points, value, radius))
+        self.history.record_action(self.steps, "paint", strokes.stroke_as_json(points, value, radius))
         self.exact_mode, self.heat = None, HeatBalance()
 
     def checkpoint(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from math import nan
+from math import ceil, nan
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -19,9 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 from compute.devices.backends import backend
 from compute.devices.devices import Array
 from compute.display.camera import Camera
-from compute.lab.fields import as_field, is_finite
+from compute.files.documents import short
+from compute.lab import strokes
+from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, View
-from compute.lab.history import GIVEN
+from compute.lab.history import GIVEN, HistoryRules
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.status import LabStatus
 from compute.labs.equations import stepping
@@ -43,6 +45,7 @@ MOST_BOUND_CELLS = 2**24  # the bound of the time step reads all fields on the h
 FIRST_INTERVAL, LEAST_INTERVAL = 16, 8  # steps after which the bound is taken again, at first and at least
 MOST_CHANGE = 0.03  # relative change of the bound from one time to the next; it has a margin of 0.1
 RELAXED = 1000  # steps after which the bound of a given time step is taken again, then after twice as many
+ROUNDED = 1e-9  # relative error of the sum of time steps that is ignored
 NOT_FINITE = "the fields hold values that are not finite (NaN or inf): reduce the time step, then reset"
 
 
@@ -78,6 +81,18 @@ class Bound:
         return Bound(found, self.numbers, step, max(LEAST_INTERVAL, int(fitting)))
 
 
+class EquationHistory(HistoryRules):
+    """Brush strokes are entries, too."""
+
+    def require_entry(self, action: str, arguments: Mapping[str, Any]) -> None:
+        """Raise ValueError unless an entry, which may come from anywhere, has valid arguments."""
+        needed = {"points", "value", "radius", "field"}
+        if set(arguments) != needed or not isinstance(arguments["field"], str):
+            given = ", ".join(sorted(map(str, arguments))) or "nothing"
+            raise ValueError(f"{action} needs {', '.join(sorted(needed))}, field as text, not {short(given)}")
+        strokes.require_stroke(arguments["points"], arguments["value"], arguments["radius"])
+
+
 class Equations(Lab):
     """Systems u_t = f(u, …, lap(u), …, x, y, t) on ny x nx cells, typed as `text`; language.py documents the language.
 
@@ -95,11 +110,19 @@ class Equations(Lab):
     first_picture: the field of the raster `field`, "" for the first one. show: expression of the raster `show`, "" for
     that of the text, else the second field, else the rate of change. A wall exists if the text has one (`wall = 0`).
 
+    pause_at: the time t at which an engine pauses the lab; running it again continues. paint draws into a field or the
+    wall.
+
     field(name), load(array, name), data(): (ny, nx) arrays of `dtype`, row 0 at the bottom; `t`: the simulated time;
     source(backend): the printed program. Sources: README.md in this folder.
     """
 
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "variant", "text", "ny", "nx", "dtype")
+    HISTORY_NAMES: ClassVar[tuple[str, ...]] = (
+        *("backend", "device_index", "variant", "dtype", *SLOTS, "time_step", "pause_at", "first_picture", "show"),
+        *("limits_field", "limits_show", "paint"),
+    )
+    HISTORY: ClassVar[HistoryRules] = EquationHistory()
     panels = staticmethod(panels_of)
 
     variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
@@ -113,6 +136,9 @@ class Equations(Lab):
     time_step = param.Number(
         default=None, allow_None=True, bounds=(LEAST_SETTING, MOST_SETTING), label="Time step",
         doc="None: that of the text, or 90 % of the bound of stability.",
+    )  # fmt: skip
+    pause_at = param.Number(
+        default=None, allow_None=True, bounds=(0, None), label="Pause at t", doc="None: never. In an engine only.",
     )  # fmt: skip
     first_picture = param.String(default="", label="First picture", doc="A field; empty: the first one.")
     show = param.String(default="", label="Second picture", doc="An expression; empty: that of the text.")
@@ -337,6 +363,39 @@ class Equations(Lab):
         self._start({**others, known: as_field(array, held.shape, held.dtype)})
         self.history.mark_incomplete(GIVEN)
 
+    def paint(
+        self,
+        points: strokes.StrokePoints,
+        value: float,
+        radius: float,
+        field: str = "",
+        begins: bool = True,  # noqa: ARG002 - as in the diffusion lab, where undo reverts whole strokes
+    ) -> None:
+        """Set the cells within `radius` of the line through `points` [(x, y), …], both in cells, to `value`.
+
+        field: by default the first; "wall" if the text has one, for which 1 is a wall and 0 erases it. Raise ValueError
+        for an invalid stroke, and for an unknown field.
+        """
+        strokes.require_stroke(points, value, radius)
+        known, value = self._known(field), as_number(value, self.dtype, "value")
+        if radius > max(self.ny, self.nx):
+            raise ValueError(f"radius must be at most {max(self.ny, self.nx)} cells, not {radius}")
+        if known == "wall" and value not in (0, 1):
+            raise ValueError(f"value must be 1 or 0 in wall, not {value:g}")
+        discs = list(strokes.discs_along(points, radius / 2))
+        self.history.note(self.steps, {name: self._values[name] for name in ("backend", "device_index")})
+        for x, y in discs:
+            self.display.disc(self.arrays[known], y, x, radius, value)
+        self.history.record_action(
+            self.steps, "paint", {**strokes.stroke_as_json(points, value, radius), "field": known}
+        )
+        self._bound = None
+
+    @classmethod
+    def actions(cls) -> dict[str, Callable[..., Any]]:
+        """Return what buttons and histories call with the lab, by name."""
+        return {**super().actions(), "paint": cls.paint}
+
     def _known(self, name: str) -> str:
         if name and name not in self.arrays:
             raise ValueError(f"name must be one of {', '.join(self.arrays)}, not {name!r}")
@@ -460,9 +519,14 @@ class Equations(Lab):
 
     @property
     def status(self) -> LabStatus:
-        """The status: unhealthy after values that are not finite, or a thousandfold growth."""
+        """The status: unhealthy after values that are not finite, or a thousandfold growth; `pause_at` stops it."""
         drawn = self._drawing_program.kept(("drawn", self.backend, self.dtype), lambda: False)
-        return LabStatus(healthy=not self._ill, why=self._ill, cold=not drawn)
+        left, at = 0, self._values["pause_at"]
+        if at is not None and self.t < at:
+            left = ceil((at - self.t) / self.dt * (1 - ROUNDED))
+        return LabStatus(
+            healthy=not self._ill, why=self._ill, cold=not drawn, stops_after=left, goal=f"t = {at} is reached",
+        )  # fmt: skip
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """Return the rasters `field` and `show`, and the facts listed in picture.py.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 from compute.devices.backends import BACKENDS
+from compute.engine.lab_host import LabHost
+from compute.engine.messages import FramesThrough, Paused, Run, SetPace
+from compute.engine.shared_memory import FrameRing
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.labs.equations import Equations
@@ -16,6 +21,7 @@ from compute.labs.equations.reference import Reference
 from compute.labs.equations.tree import EquationError
 from compute.measure.benchmark import benchmark_of
 from compute.measure.race import Race, Racer, run_race
+from tests.compute.engine.faulty import QuietSender
 
 DECAY = "u_t = -a*u; a = 1 in [0, 2]; u(0) = a + x/Lx; dt = 0.125"
 SMALL = {"backend": "cpu_numpy", "ny": 21, "nx": 34, "dtype": "float64"}
@@ -276,6 +282,68 @@ def test_a_link_carries_text_numbers_and_history(make):
 def test_a_hostile_text_in_a_link_is_refused(text):
     with pytest.raises((EquationError, SceneError), match="line 1, column"):
         Scene("equations", {"text": text}, (64, 64)).check()
+
+
+def test_a_stroke_paints_a_field_or_the_wall_and_is_part_of_the_history(make):
+    lab = make("u_t = 0.1*lap(u); v_t = 0*v; wall = 0; dt = 1; u(0) = x")
+    lab.act("paint", points=[(10, 10), (20, 10)], value=5.0, radius=2.0, field="v")
+    lab.act("paint", points=[(5, 5)], value=1, radius=1.5, field="wall")
+    lab.act("paint", points=[(0, 0)], value=-1, radius=1)
+    inside = lab.field("v") == 5
+    assert 4 * 10 < inside.sum() < 4 * 10 + 20
+    assert inside[10, 15]
+    before = lab.field()
+    assert before[0, 0] == -1
+    lab.advance(3)
+    wall = lab.field("wall") == 1
+    assert wall[5, 5]
+    assert np.array_equal(lab.field()[wall], before[wall])
+    assert not np.array_equal(lab.field()[8], before[8])
+    plain = lab.HISTORY.of(Equations, lab.values(), lab.snapshot())
+    again = Scene("equations", plain.values, (64, 64), plain.steps, history=plain.entries).open()
+    for entry in plain.entries:
+        lab.HISTORY.require_entry(entry["do"], entry["with"])
+        lab.HISTORY.apply(again, entry)
+    again.advance(3)
+    assert np.array_equal(again.field(), lab.field())
+    again.close()
+
+
+def test_an_invalid_stroke_is_refused(make):
+    lab = make("heat")
+    for match, stroke in {
+        "name must be one of u, not 'wall'": {"value": 1, "radius": 1, "field": "wall"},
+        "radius must be at most 34 cells": {"value": 1, "radius": 35},
+        "radius must be a finite number above 0": {"value": 1, "radius": 0},
+        "finite value": {"value": np.nan, "radius": 1},
+    }.items():
+        with pytest.raises(ValueError, match=match):
+            lab.paint([(1, 1)], **stroke)
+    with pytest.raises(ValueError, match="value must be 1 or 0 in wall"):
+        make("wave").paint([(1, 1)], 0.5, 1, "wall")
+    with pytest.raises(ValueError, match="paint needs field, points, radius, value"):
+        lab.HISTORY.require_entry("paint", {"points": [[1, 1]], "value": 1, "radius": 1})
+    assert not lab.history.entries
+
+
+def test_an_engine_pauses_the_lab_at_a_time_and_runs_it_on(make):
+    lab, sender = make(DECAY, pause_at=2.0), QuietSender()
+    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host")
+    host.handle(SetPace(1, 7))
+
+    def run():
+        host.handle(Run(1))
+        host.handle(FramesThrough(1, host.pacer.frames + 5))
+        while host.wakes_at(time.monotonic()) <= time.monotonic():
+            host.turn(time.monotonic(), 1.0)
+
+    run()
+    assert (lab.t, lab.steps) == (2.0, 16)
+    assert [event.reason for event in sender.said if isinstance(event, Paused)] == ["t = 2.0 is reached"]
+    run()
+    assert lab.steps > 16
+    assert host.pacer.running
+    host.close()
 
 
 # -- races and benchmarks
