@@ -36,7 +36,7 @@ class CodeFile:
 
     lab, workload, way: program to run so that the file is compiled; lab is "" for a workload of the crossover, workload
     and way are "" for a lab. defines: -D options of kernels that a user's file declares. function: if not "", only the
-    part of the file is shown that this function needs.
+    part of the file is shown that this function needs. values: of the lab, for a file that it generates; name, value.
     """
 
     title: str
@@ -47,6 +47,7 @@ class CodeFile:
     way: str = ""
     defines: tuple[tuple[str, int | str | float], ...] = ()
     function: str = ""
+    values: tuple[tuple[str, str], ...] = ()
 
     @property
     def key(self) -> str:

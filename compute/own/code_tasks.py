@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -132,16 +132,21 @@ def host_mix(lines: tuple[str, ...]) -> dict[str, int]:
     return dict(found.most_common())
 
 
-def lab_functions(lab: str, name: str, dtype: str, report: Report) -> Listing:
-    """Return the functions of a lab's file that Numba compiles while the lab advances. name: of the backend."""
+def lab_functions(
+    lab: str, name: str, dtype: str, report: Report, values: Sequence[tuple[str, str]] = (), module: str = ""
+) -> Listing:
+    """Return the functions of a lab's file that Numba compiles while the lab advances. name: of the backend.
+
+    values: of the lab, which then generates the module `module`.
+    """
     report(0.0, "running the lab")
     kind = lab_class(lab)
-    values = {"dtype": dtype} if "dtype" in kind.param else {}
-    with closing(kind(**{**values, "backend": name})) as opened:
+    own = {"dtype": dtype} if "dtype" in kind.param else {}
+    with closing(kind(**{**own, **dict(values), "backend": name})) as opened:
         for steps in STEPS:
             opened.advance(steps)
         opened.frame()
-    return _functions(f"{kind.PACKAGE}.{name}")
+        return _functions(module or f"{kind.PACKAGE}.{name}")
 
 
 def way_functions(of: str, way: str, dtype: str, report: Report) -> Listing:
@@ -219,7 +224,7 @@ def run_small(file: CodeFile, dtype: str) -> None:
     if file.lab:
         kind = lab_class(file.lab)
         values = {name: value for name, value in {**SMALL, "dtype": dtype}.items() if name in kind.param}
-        with closing(kind(**values, backend=file.backend.name)) as opened:
+        with closing(kind(**values, **dict(file.values), backend=file.backend.name)) as opened:
             for steps in STEPS[:1] if kind.ENDS else STEPS:
                 opened.advance(steps)
     else:
@@ -246,7 +251,10 @@ class Asked:
                 text = file.text if file.language == "python" else ""
                 return partial(cuda_listing, file.path, dict(file.defines), self.dtype, self.architecture, text=text)
             case "numba" if file.lab:
-                return partial(lab_functions, file.lab, file.backend.name, self.dtype)
+                module = file.path.stem if file.values else ""
+                return partial(
+                    lab_functions, file.lab, file.backend.name, self.dtype, values=file.values, module=module
+                )
             case "numba.cuda":
                 return partial(numba_cuda_listing, file, self.dtype, self.architecture)
             case "numba":

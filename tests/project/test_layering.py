@@ -212,7 +212,8 @@ def launches(module, source):
 
 
 def test_every_cuda_source_lies_beside_its_caller():
-    sources = (ROOT / "compute").rglob("*.cu")
+    found = (ROOT / "compute").rglob("*.cu")
+    sources = [path for path in found if "__pycache__" not in path.parts]  # generated programs are kept there
     alone = [path for path in sources if not any(launches(beside, path) for beside in path.parent.glob("*.py"))]
     assert alone == []
 

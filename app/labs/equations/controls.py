@@ -148,6 +148,8 @@ class EquationsControls(Controls):
         self._follow_text()
         if "time_step" in values:
             self.step.show(values["time_step"])
+        if "pause_at" in values:
+            self.pause.show(values["pause_at"])
         if "ny" in values or "nx" in values:
             self.size.value = self.session.values["nx"]
             self.session.later(self.lab_view.show_whole)
@@ -160,7 +162,7 @@ class EquationsControls(Controls):
             self.lab_view.editor.refuse(event.text, self._sent)
             self._sent = ""
             return True
-        shown = {"show": self.second.refuse, "time_step": self.step.complain}
+        shown = {"show": self.second.refuse, "time_step": self.step.complain, "pause_at": self.pause.complain}
         concerned = [name for name in event.kept if name in shown]
         for name in concerned:
             shown[name](event.text)
@@ -177,7 +179,11 @@ class EquationsControls(Controls):
             "Time step", self.session.values["time_step"], lambda value: self.session.change(time_step=value),
             optional=True, helper_text=STEP_HINT,
         )  # fmt: skip
-        return column(self.sliders_of_text.panel, self.step.panel)
+        self.pause = NumberField(
+            "Pause at t", self.session.values["pause_at"], lambda value: self.session.change(pause_at=value),
+            optional=True, helper_text="Empty: never.",
+        )  # fmt: skip
+        return column(self.sliders_of_text.panel, self.step.panel, self.pause.panel)
 
     # -- compute
 

@@ -6,11 +6,12 @@ from math import isfinite
 from typing import Any
 
 from app.labs.equations.controls import EquationsControls
+from app.labs.equations.generated_files import generated_files
 from app.labs.equations.view import EquationsView
 from app.tab.lab_view import Parts
 from compute.lab.frames import Frame
 from compute.labs.equations import Equations
-from compute.labs.equations.programs import slots_of
+from compute.labs.equations.programs import full_text, slots_of
 from compute.measure.rates import spaced
 
 STEPS = 20  # per frame at the start: Gray–Scott grows at a visible speed
@@ -48,4 +49,13 @@ def values() -> dict[str, Any]:
     return {each.slot: each.value for each in slots_of(Equations.text)}
 
 
-PARTS = Parts(EquationsView, EquationsControls, facts, HELP, POINTER, values=values, pace=STEPS)
+PARTS = Parts(
+    EquationsView,
+    EquationsControls,
+    facts,
+    HELP,
+    POINTER,
+    values=values,
+    pace=STEPS,
+    code=lambda session: generated_files(full_text(session.confirmed["text"]), session.confirmed["dtype"]),
+)

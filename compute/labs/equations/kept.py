@@ -29,11 +29,14 @@ def digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:20]
 
 
-def stored(text: str) -> Path:
-    """Return the file of a Python program, written if it is new; an absent path if the folder cannot be written."""
+def stored(text: str, suffix: str = ".py") -> Path:
+    """Return the file of a program, written if it is new; an absent path if the folder cannot be written.
+
+    suffix: that of the language; only Python programs are loaded from their files.
+    """
     name = digest(text)
     place = kernel_cache.folder() / FOLDER / name
-    path = place / f"equations_{name}.py"
+    path = place / f"equations_{name}{suffix}"
     try:
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             with whole(path) as out:

@@ -1,0 +1,25 @@
+"""The files that the typed equations become, one or more for each backend, for the panel with the code that runs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from compute.labs.equations import Equations
+from compute.labs.equations.kept import stored
+from compute.labs.equations.lab import FORM_OF
+from compute.labs.equations.programs import program_of
+from compute.own.code_files import CodeFile
+
+SUFFIXES = {"cuda": ".cu", "wgsl": ".wgsl"}  # ".py" for the others
+
+
+@lru_cache(maxsize=16)
+def generated_files(text: str, dtype: str) -> tuple[CodeFile, ...]:
+    """Return the files of a valid text in all backends. WGSL is in float32 whatever the dtype."""
+    program, found = program_of(text), []
+    for backend in Equations.backends():
+        form = FORM_OF[backend.name]
+        for source in program.sources(form, dtype if dtype in backend.dtypes else backend.dtypes[0]):
+            path = stored(source, SUFFIXES.get(form, ".py"))
+            found.append(CodeFile(backend.label, path, backend, Equations.LAB, values=(("text", text),)))
+    return tuple(found)
