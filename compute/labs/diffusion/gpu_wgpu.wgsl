@@ -146,12 +146,14 @@ fn laplacian_of_vectors(@builtin(global_invocation_id) id: vec3<u32>) { sweep_ve
 //
 // Gcell/s on an H200 through Vulkan, at 512^2, 2048^2 and 8192^2 (CUDA C: 249, 1555 and 2489):
 //   a tile of 32 x 64 cells in workgroup memory, 4 steps                 138   537   585
-//   this with 1 subgroup per strip, 8 steps, the ends by shuffles        215   922  1803   needs subgroups of 32
-//   the same, the ends through workgroup memory                          192   927  1412
-//   2 subgroups per strip, 10 steps, AHEAD 2                             205  1019  1666
-//   the same, AHEAD 4                                                    185  1064  1833
+//   this with 1 subgroup per strip, 8 steps, the ends by shuffles        190   922  1803   needs subgroups of 32
+//   the same, the ends through workgroup memory                          190   902  1582
+//   2 subgroups per strip, 10 steps, AHEAD 2                             192   955  1561
+//   the same, AHEAD 4                                                    173   997  1718
+//   the same with rows as arrays that are copied as a whole              172   978  1400
+//   as it is now, in long runs (CUDA C: 230, 1617 and 2653)              171   976  1397   why less is not known
 //   4 columns as a vector, loaded as one                                  98   616   900
-//   Dirichlet's signs applied where a row is loaded: it waits for it     195   941  1273
+//   Dirichlet's signs applied where a row is loaded: it waits for it     183   882  1193
 
 var<workgroup> ends: array<array<vec2<f32>, THREADS + 2>, 2 * STEPS>;  // first and last cells, of this turn and of the next
 
