@@ -109,4 +109,6 @@ def test_keys_and_pointer_work_after_a_change_of_tab_and_a_reload(page, server, 
     page.reload()
     lab.drawn()
     page.locator(f"[role=tab][aria-selected=true]:has-text('{name}')").wait_for()
+    if name == "Equations":  # its kernels may be loaded during this time, and the restored lab then runs on
+        page.get_by_text("Restored").first.wait_for()
     USES[name](page)

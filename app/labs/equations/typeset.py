@@ -13,7 +13,7 @@ STYLE = """
 .typed { overflow-x: auto; padding: 4px 8px; scrollbar-width: thin; }
 .typed .equation { margin: 0; padding: 0; }
 .typed .equation math { font-size: var(--body); }
-.typed.old { opacity: 0.45; }
+.typed.old { opacity: 0.65; }
 .typed:focus-visible { outline: 2px solid var(--accent); outline-offset: -2px; }
 .typed code, .fault code { font: var(--small)/1.5 'Roboto Mono', 'Liberation Mono', Menlo, Consolas, monospace;
   color: var(--ink); white-space: pre; display: block; background: none; }
