@@ -115,7 +115,7 @@ class EquationsView(LabView):
         self._equations.param.update(visible=not editing and editor[1] > 0, width=width, height=max(editor[1], 1))
         if editing:
             self.editor.resize(*editor, round(TEXT_LINE * type_size(self.presenter)))
-        self._row.visible = bool(fitting) or not editing
+        self._row.visible = bool(fitting) or not editing or not self.drawn  # a hidden plot is never drawn
         self._arrange_pictures(room)
 
     def _height(self, height: int) -> int:
@@ -141,7 +141,7 @@ class EquationsView(LabView):
         (ny, nx), fit = self.shape, self._fit(room)
         size = max(SCANTIEST, int(nx * fit.scale)), max(SCANTIEST, int(ny * fit.scale))
         for number, (name, plot) in enumerate(self.pictures.plots.items()):
-            self._columns[name].visible = plot.figure.visible = number < fit.count
+            self._columns[name].visible = plot.figure.visible = number < fit.count or not self.drawn
             self._titles[name].visible = fit.title > 0
             plot.resize(*size, self.presenter, fit.bar)
             outer = plot.figure.width, plot.figure.height

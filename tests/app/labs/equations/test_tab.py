@@ -193,6 +193,15 @@ def test_editor_and_pictures_fit_into_the_main_area(size, editing):
         assert all(plot.figure.frame_width >= 100 for plot in pictures)
 
 
+@pytest.mark.parametrize("size", [(200, 160), (366, 600)])
+def test_all_pictures_are_visible_until_they_are_drawn(size):
+    session = DirectSession(Equations(backend="cpu_numpy", ny=24, nx=32))
+    view = EquationsView(session, size)
+    assert view._row.visible
+    assert all(plot.figure.visible for plot in view.pictures.plots.values())
+    assert all(column.visible for column in view._columns.values())
+
+
 def test_equations_are_typeset_above_the_pictures_while_the_editor_is_hidden():
     tab = Tab()
     tab.controls.keys["f"]()
