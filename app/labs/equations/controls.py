@@ -140,6 +140,9 @@ class EquationsControls(Controls):
             self._follow_text()
         if self.session.confirmed["text"] == self._sent:
             self._sent = ""
+        if (frame := self.session.latest) is not None:
+            self.transport.undo.offer(frame.notes["undo"], frame.notes["gone"])
+            self.transport.redo.offer(frame.notes["redo"])
 
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that were changed without these widgets, for instance because the engine refused others."""

@@ -32,8 +32,9 @@ from compute.lab.frames import Frame, View
 from compute.lab.history import GIVEN, HistoryRules
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.status import LabStatus
+from compute.lab.undo import EarlierField, UndoHistory
 from compute.labs.diffusion import history, initial
-from compute.labs.diffusion.history import EarlierField, FieldHistory, UndoHistory
+from compute.labs.diffusion.history import FieldHistory
 from compute.labs.diffusion.picture import HeldLimits, panels_of, show
 from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, SlabLayout
@@ -342,6 +343,11 @@ class Diffusion(Lab):
     def redo(self) -> None:
         """Restore the field that was undone last. Raise ValueError without one."""
         self._bring(self.earlier.forth())
+
+    @staticmethod
+    def origin_of(initial: Mapping[str, Any], snapshot: Mapping[str, Any]) -> str:
+        """Return the origin of a field, as text."""
+        return "your image" if snapshot["image"] else str(initial["preset"])
 
     def _bring(self, field: EarlierField) -> None:
         with param.parameterized.discard_events(self):

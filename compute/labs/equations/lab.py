@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import ceil, nan
 from typing import Any, ClassVar, cast
+from uuid import uuid4
 
 import numpy as np
 import param
@@ -23,9 +24,10 @@ from compute.files.documents import short
 from compute.lab import strokes
 from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, View
-from compute.lab.history import GIVEN, HistoryRules
+from compute.lab.history import GIVEN, Entry, HistoryRules
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.status import LabStatus
+from compute.lab.undo import UndoHistory
 from compute.labs.equations import stepping
 from compute.labs.equations.forms import Program
 from compute.labs.equations.language import LEAST_SETTING, MOST_SETTING
@@ -83,6 +85,11 @@ class Bound:
 
 class EquationHistory(HistoryRules):
     """Brush strokes are entries, too."""
+
+    def apply(self, lab: Lab, entry: Entry) -> None:
+        """Apply an entry; undo keeps nothing."""
+        with cast("Equations", lab).earlier.resting():
+            super().apply(lab, entry)
 
     def require_entry(self, action: str, arguments: Mapping[str, Any]) -> None:
         """Raise ValueError unless an entry, which may come from anywhere, has valid arguments."""
@@ -146,6 +153,7 @@ class Equations(Lab):
     limits_show = param.Range(default=None, allow_None=True, label="Limits of the second picture")
 
     state: stepping.State  # on the device
+    earlier: UndoHistory  # the fields before strokes and resets, of the present text and grid
     _begun: str  # the text of the state
     _scale: float  # the largest magnitude at the start, or when the lab paused because of its growth
     _ill: str  # why the state is not healthy, "" if it is
@@ -155,6 +163,7 @@ class Equations(Lab):
 
     def __init__(self, **values: Any) -> None:
         self._require_known(values)
+        self.earlier, self.run = UndoHistory(self), uuid4().hex
         values = _completed({"text": type(self).text, **values}, "")
         self._filled = str(values["text"])
         super().__init__(**values)
@@ -286,6 +295,7 @@ class Equations(Lab):
         ):
             self._resume(old)
         else:
+            self.earlier.forget("the text or the grid is another")
             self._start(new)
 
     def _release(self) -> None:
@@ -313,6 +323,7 @@ class Equations(Lab):
         """Continue from a snapshot of a lab with the same text and shape; raise ValueError for others."""
         if snapshot.get("text") != self.text:
             raise ValueError("snapshot must be of a lab with the same text")
+        self.earlier.keep()
         super().restore(snapshot)
 
     def _resume(self, snapshot: dict[str, Any]) -> None:
@@ -394,7 +405,30 @@ class Equations(Lab):
     @classmethod
     def actions(cls) -> dict[str, Callable[..., Any]]:
         """Return what buttons and histories call with the lab, by name."""
-        return {**super().actions(), "paint": cls.paint}
+        return {**super().actions(), "paint": cls.paint, "undo": cls.undo, "redo": cls.redo}
+
+    def act(self, name: str, **arguments: Any) -> Any:
+        """Call one of `actions` by name; `undo` can restore the fields that it changes."""
+        with self.earlier.around(name, arguments):
+            return super().act(name, **arguments)
+
+    def undo(self) -> None:
+        """Restore the fields before the last stroke or reset. Raise ValueError if none are kept."""
+        self._resume(self.earlier.back().snapshot)
+
+    def redo(self) -> None:
+        """Restore the fields that were undone last. Raise ValueError without any."""
+        self._resume(self.earlier.forth().snapshot)
+
+    @staticmethod
+    def origin_of(initial: Mapping[str, Any], snapshot: Mapping[str, Any]) -> str:  # noqa: ARG004 - one text
+        """Return the origin of the fields, as text."""
+        return "the fields"
+
+    def close(self) -> None:
+        """Release the fields, also the earlier ones."""
+        self.earlier.close()
+        super().close()
 
     def _known(self, name: str) -> str:
         if name and name not in self.arrays:

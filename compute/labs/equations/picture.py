@@ -3,6 +3,9 @@
 rasters: field (the field of `first_picture`), show (the second picture). facts: step, t, dt, limit (the bound of dt at
 some state, nan if unknown, inf without one), minimum, maximum, integral (over the grid, in units of the text) of the
 first picture, nonfinite (values of all fields).
+
+notes: undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be restored, "" if they
+can) and undone (id of the last undo or redo).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from compute.display.camera import RasterRequest
-from compute.lab.frames import Frame, View
+from compute.lab.frames import Frame, View, freeze
 from compute.lab.panels import Panel
 
 if TYPE_CHECKING:
@@ -60,4 +63,6 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
         "integral": seen[first].total * system.dx**2,
         "nonfinite": float(nonfinite),
     }
-    return lab.framed({"field": field(), "show": other()}, facts)
+    earlier = lab.earlier
+    notes = {"undo": earlier.undo_words, "redo": earlier.redo_words, "gone": earlier.gone, "undone": earlier.name}
+    return replace(lab.framed({"field": field(), "show": other()}, facts), notes=freeze(notes))

@@ -18,8 +18,8 @@ from app.labs.l_curve.problem_controls import ProblemFiles
 from compute.engine import EngineRestarted, FrameReady, Refused, Supervisor
 from compute.export.jobs import JOBS
 from compute.files.images import LoadedPicture
+from compute.lab.undo import MOST_BYTES
 from compute.labs import lab_class
-from compute.labs.diffusion.history import MOST_BYTES
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems.own import ArrayFile
 from tests.browser.serving import slack

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from compute.files.images import LoadedPicture
-from compute.labs.diffusion import Diffusion, history
+from compute.lab import undo
+from compute.labs.diffusion import Diffusion
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def undone(lab):
 
 
 def test_the_number_of_kept_fields_is_limited(lab, monkeypatch):
-    monkeypatch.setattr(history, "MOST_KEPT", 3)
+    monkeypatch.setattr(undo, "MOST_KEPT", 3)
     for x in range(3):
         stroke(lab, 4.0 + x)
     assert lab.frame().notes["gone"] == ""
@@ -94,7 +95,7 @@ def test_the_number_of_kept_fields_is_limited(lab, monkeypatch):
 @pytest.mark.parametrize(("bytes_", "kept"), [(int(4.5 * 100 * 100 * 4), 3), (1, 1)])
 def test_the_kept_bytes_are_limited_and_a_shared_checkpoint_counts_once(monkeypatch, bytes_, kept):
     """Four fields fit: three and their common checkpoint. The latest is always kept."""
-    monkeypatch.setattr(history, "MOST_BYTES", bytes_)
+    monkeypatch.setattr(undo, "MOST_BYTES", bytes_)
     lab = Diffusion(ny=100, nx=100, preset="gaussian", backend="cpu_numpy")
     lab.act("checkpoint")
     for x in range(9):
@@ -130,9 +131,9 @@ def test_an_option_changed_again_later_is_a_separate_change(lab):
     for seed in (3, 2, 1):  # a drag, while the lab runs
         lab.update(seed=seed)
         lab.advance(2)
-        now += 0.9 * history.PAUSE
+        now += 0.9 * undo.PAUSE
     lab.advance(498)
-    now += 1.1 * history.PAUSE
+    now += 1.1 * undo.PAUSE
     lab.update(seed=2)
     lab.act("undo")
     assert (lab.steps, lab.seed) == (500, 1)
@@ -151,13 +152,13 @@ def picture(number, size=2**20):
 
 def test_kept_pictures_count_and_a_shared_one_once(lab, monkeypatch):
     """The fields of this grid are small: their pictures were not counted, and 20 of them took a gigabyte."""
-    monkeypatch.setattr(history, "MOST_BYTES", 5 * 2**20)
+    monkeypatch.setattr(undo, "MOST_BYTES", 5 * 2**20)
     for number in range(9):
         lab.act("load_image", data=picture(number))
     assert "older fields were discarded" in lab.frame().notes["gone"]
     for x in range(3):
         stroke(lab, 4.0 + x)  # on the same picture
-    assert lab.earlier.held <= history.MOST_BYTES
+    assert lab.earlier.held <= undo.MOST_BYTES
     assert 5 <= undone(lab) <= 8
 
 
@@ -183,7 +184,7 @@ def test_the_fields_of_all_labs_share_a_limit_that_a_closed_lab_releases(limited
 
 def test_a_field_without_memory_is_not_kept(lab, monkeypatch):
     lab.advance(3)
-    monkeypatch.setattr("compute.labs.diffusion.history.Host.free_bytes", lambda self: 4 * 24 * 24)
+    monkeypatch.setattr("compute.lab.undo.Host.free_bytes", lambda self: 4 * 24 * 24)
     lab.act("reset")
     assert lab.steps == 0
     assert lab.frame().notes["undo"] == ""

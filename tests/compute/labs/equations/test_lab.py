@@ -309,6 +309,28 @@ def test_a_stroke_paints_a_field_or_the_wall_and_is_part_of_the_history(make):
     again.close()
 
 
+def test_strokes_and_resets_are_undone_and_redone(make):
+    lab = make("wave")
+    lab.advance(4)
+    before, t = lab.field("v"), lab.t
+    lab.act("paint", points=[(3, 3)], value=2.0, radius=2.0, field="v")
+    lab.act("paint", points=[(4, 4)], value=2.0, radius=2.0, field="v", begins=False)
+    painted = lab.field("v")
+    lab.act("reset")
+    assert lab.frame().notes["undo"] == "the fields at step 4"
+    lab.act("undo")
+    assert np.array_equal(lab.field("v"), painted)
+    lab.act("undo")
+    assert np.array_equal(lab.field("v"), before)
+    assert (lab.steps, lab.t) == (4, t)
+    lab.act("redo")
+    assert np.array_equal(lab.field("v"), painted)
+    lab.update(text="heat")
+    with pytest.raises(ValueError, match="nothing to undo"):
+        lab.act("undo")
+    assert lab.frame().notes["gone"]
+
+
 def test_an_invalid_stroke_is_refused(make):
     lab = make("heat")
     for match, stroke in {
