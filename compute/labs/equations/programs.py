@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -60,7 +61,9 @@ def picture_of(text: str, expression: str) -> Program:
 
 
 def _title(text: str) -> str:
-    return next((each.title for each in presets().values() if each.text == text), "Equations")
+    """Return the title of a preset, without accents for printed programs, or "Equations"."""
+    title = next((each.title for each in presets().values() if each.text == text), "Equations")
+    return unicodedata.normalize("NFKD", title.replace("\N{EN DASH}", "-"))
 
 
 def _with_show(text: str, expression: str) -> str:

@@ -144,6 +144,8 @@ def test_the_program_is_printed_in_each_language(make):
     assert "float u" in make(dtype="float32").source("gpu_cupy")
     with pytest.raises(ValueError, match="backend must be one of"):
         lab.source("fortran")
+    assert lab.source().startswith('"""Gray-Scott: one step')
+    assert make("schroedinger").source().startswith('"""Schrodinger: one step')
 
 
 # -- time step
