@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +35,7 @@ from compute.labs.equations.stability import stability
 FOLDER = ASSETS / "thumbnails" / "equations"
 WIDTH, HEIGHT = 192, 128  # px, and cells: twice the size on the page
 QUALITY = 80  # of WebP: about 5 kB per picture
+MOST_LINE = 44  # characters of the line of a tile; About has the whole sentence
 WALL = (120, 130, 140)  # grey, on light and dark pages
 DOI = re.compile(r"doi:(10\.[0-9]+/[^\s,;]*[^\s,;.])")
 
@@ -73,8 +75,7 @@ TILE_STYLE = """
 .presets img.picture { display: block; object-fit: cover; }
 .presets .picture .typed { padding: 4px; overflow: hidden; }
 .presets b { display: block; font-weight: 700; overflow-wrap: anywhere; }
-.presets .line { display: -webkit-box; -webkit-box-orient: vertical; -webkit-line-clamp: 2; overflow: hidden;
-  color: var(--muted); }
+.presets .line { display: block; color: var(--muted); }
 .presets .load:hover, .presets [aria-current=true] { border-color: var(--accent); }
 .presets .about { position: absolute; left: 69px; top: 5px; width: 24px; height: 24px; border-color: var(--line);
   border-radius: 12px; background: var(--paper); line-height: 20px; text-align: center; }
@@ -128,7 +129,7 @@ class PresetTiles(JSComponent):
 def _item(preset: Preset) -> dict[str, str]:
     picture = thumbnail(preset)
     equation = "" if picture else typeset(read(preset.text))
-    line = preset.hints[0] if preset.hints else preset.sources[0]
+    line = shorten(preset.hints[0] if preset.hints else preset.sources[0], MOST_LINE, placeholder=" …")
     return {"title": preset.title, "line": line, "picture": picture, "equation": equation}
 
 

@@ -6,7 +6,7 @@ While the editor is hidden, the equations are typeset above the pictures.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import nan
+from math import nan, sqrt
 from typing import Any
 
 import panel as pn
@@ -21,6 +21,7 @@ from app.tab.plots import RasterPlots, around
 from app.tab.publisher import Publisher
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
+from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.frames import Frame
 from compute.labs.equations.tree import System
 
@@ -148,7 +149,10 @@ class EquationsView(LabView):
             self._panes[name].param.update(width=outer[0], height=outer[1])
             self._columns[name].param.update(width=outer[0] + GRID, height=outer[1] + GRID + fit.title)
         self._row.param.update(width=room[0], height=max(room[1], 1))
-        self.session.set_view(self.pictures.view, (size[1], size[0]))
+        sharp = min(
+            1.0, sqrt(MAX_PIXELS / (size[0] * size[1]))
+        )  # a 4K screen has more pixels than the limit of a frame
+        self.session.set_view(self.pictures.view, (int(size[1] * sharp), int(size[0] * sharp)))
 
     def apply_theme(self) -> None:
         """Apply fonts to the plots."""

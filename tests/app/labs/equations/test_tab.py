@@ -9,6 +9,7 @@ import pytest
 from app.labs.equations.controls import EquationsControls
 from app.labs.equations.parts import PARTS, facts
 from app.labs.equations.view import EquationsView
+from compute.engine.shared_memory import MAX_PIXELS
 from compute.labs.equations import Equations
 from compute.labs.equations.presets import presets
 from tests.direct import DirectSession
@@ -177,7 +178,7 @@ def test_the_time_step_is_typed_and_reset_by_a_preset():
     assert (tab.lab.time_step, tab.controls.step.panel.value) == (None, "")
 
 
-@pytest.mark.parametrize("size", [(200, 160), (600, 560), (816, 560), (1296, 900), (3000, 1600)])
+@pytest.mark.parametrize("size", [(200, 160), (600, 560), (816, 560), (1296, 900), (3200, 2000)])
 @pytest.mark.parametrize("editing", [True, False])
 def test_editor_and_pictures_fit_into_the_main_area(size, editing):
     tab = Tab(size=size)
@@ -187,6 +188,8 @@ def test_editor_and_pictures_fit_into_the_main_area(size, editing):
     parts = [each for each in (above, row) if each.visible]
     assert all(each.width <= size[0] and each.height <= size[1] for each in parts)
     assert sum(each.width for each in parts) <= size[0] or sum(each.height for each in parts) <= size[1]
+    height, width = tab.session.shown.pixels
+    assert 0 < width * height <= MAX_PIXELS
     if size[1] >= 500:
         pictures = tab.view.pictures.plots.values()
         assert all(plot.figure.width <= row.width and plot.figure.height <= row.height for plot in pictures)
