@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -42,10 +42,15 @@ class WebGpuError(RuntimeError):
 
 @dataclass
 class Storage:
-    """A buffer on a GPU, returned to `gpu` when no array uses it any more. number: identifies it in the process."""
+    """A buffer on a GPU, returned to `gpu` when no array uses it any more.
+
+    nbytes: of the words of an array, which the buffer exceeds by less than a vector; number: identifies it in the
+    process.
+    """
 
     gpu: Gpu
     buffer: Any
+    nbytes: int
     number: int = field(default_factory=count().__next__)
 
     def __del__(self) -> None:
@@ -167,7 +172,7 @@ class Gpu:
         """Return storage of at least `nbytes` bytes for an array, which kernels may read in vectors."""
         vectors = max(1, -(-nbytes // VECTOR))
         usage = self.usage.STORAGE | self.usage.COPY_SRC | self.usage.COPY_DST
-        return Storage(self, self.buffer(VECTOR * vectors, usage))
+        return Storage(self, self.buffer(VECTOR * vectors, usage), WORD * max(1, -(-nbytes // WORD)))
 
     def padding(self, binding: int) -> Storage:
         """Return the storage for a binding that a kernel does not use."""
@@ -178,9 +183,15 @@ class Gpu:
     # -- launches
 
     def launch(
-        self, pipeline: Any, layout: Any, grid: Sequence[int], arrays: Sequence[Storage], numbers: bytes
+        self,
+        pipeline: Any,
+        layout: Any,
+        grid: Sequence[int],
+        arrays: Sequence[Storage],
+        numbers: bytes,
+        vectors: Collection[int],
     ) -> None:
-        """Add a launch to the open pass."""
+        """Add a launch to the open pass. vectors: the bindings that a kernel reads in vectors."""
         with self.lock, self.errors():
             if self._pass is None:
                 self._begin_pass()
@@ -188,18 +199,21 @@ class Gpu:
             if self._set[0] is not pipeline:
                 self._pass.set_pipeline(pipeline)
                 self._set = pipeline, b""
-            self._pass.set_bind_group(0, self._group(layout, arrays))
+            self._pass.set_bind_group(0, self._group(layout, arrays, vectors))
             if numbers != self._set[1]:
                 self._pass.set_immediates(0, numbers, 0, len(numbers))
                 self._set = pipeline, numbers
             self._pass.dispatch_workgroups(*grid)
 
-    def _group(self, layout: Any, arrays: Sequence[Storage]) -> Any:
-        """Return the bind group of these arrays, created at the first use."""
+    def _group(self, layout: Any, arrays: Sequence[Storage], vectors: Collection[int]) -> Any:
+        """Return the bind group of these arrays, created at the first use: whole buffers where `vectors` are read."""
         key = (id(layout), *(each.number for each in arrays))
         found = self.groups.get(key)
         if found is None:
-            entries = [{"binding": k, "resource": {"buffer": each.buffer}} for k, each in enumerate(arrays)]
+            entries = [
+                {"binding": k, "resource": {"buffer": each.buffer} | ({} if k in vectors else {"size": each.nbytes})}
+                for k, each in enumerate(arrays)
+            ]
             found = self.groups[key] = self.device.create_bind_group(layout=layout, entries=entries)
         return found
 

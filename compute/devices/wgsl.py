@@ -21,6 +21,7 @@ from compute.devices.webgpu_passes import Gpu, Storage, WgpuArray
 
 MOST_GROUPS = 65535  # of one dimension
 BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")
+VECTORS = re.compile(r"@binding\((\d+)\) var<storage, \w+> \w+: array<vec")  # read beyond an array's last word
 NUMBERS = re.compile(r"struct Numbers \{([^}]*)\}")
 MOST_GENERATED = 64  # kernels of programs without a file that a GPU keeps
 INLINE = Path("inline.wgsl")  # the name of a text in error messages
@@ -133,6 +134,7 @@ class Kernel:
         text = program.text
         self._gpu, self._name = gpu, f"{name} of {program.path.name}"
         self._bindings = [kind for _, kind in sorted({(int(number), kind) for number, kind in BINDING.findall(text)})]
+        self._vectors = frozenset(map(int, VECTORS.findall(text)))
         found = NUMBERS.search(text)
         self._count = found[1].count(":") if found else 0
         kinds = {"read": "read-only-storage", "read_write": "storage"}
@@ -167,7 +169,7 @@ class Kernel:
             raise ValueError(f"{self._name} needs {self._count - 1} numbers, not {len(numbers)}")
         padded = [*arrays, *map(self._gpu.padding, range(len(arrays), len(self._bindings)))]
         packed = b"".join(each.tobytes() for each in (*numbers, np.uint32(0))) if self._count else b""
-        self._gpu.launch(self._pipeline, self._layout, grid, padded, packed)
+        self._gpu.launch(self._pipeline, self._layout, grid, padded, packed, self._vectors)
 
 
 def kernel(gpu: Gpu, program: Program, name: str) -> Kernel:

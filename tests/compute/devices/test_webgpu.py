@@ -15,7 +15,7 @@ from compute.devices.backends import backend
 from compute.devices.devices import DeviceLost
 from compute.devices.webgpu import SOFTWARE, WebGpu
 from compute.devices.webgpu_passes import WebGpuError, WgpuArray
-from compute.devices.wgsl import Program, WgslError, kernel, launch, unroll
+from compute.devices.wgsl import Program, WgslError, kernel, launch, program, unroll
 from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion
 from tests.conftest import require
@@ -65,6 +65,18 @@ def test_parts_of_an_array_share_its_buffer(device):
 def test_arrays_of_any_length_come_back_as_written(device, shape, dtype):
     host = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
     np.testing.assert_array_equal(device.download(device.upload(host)), host)
+
+
+def test_a_kernel_sees_the_length_of_an_array(device):
+    """The buffer is longer: whole vectors."""
+    code = """
+        @group(0) @binding(0) var<storage, read> x: array<f32>;
+        @group(0) @binding(1) var<storage, read_write> result: array<u32>;
+        @compute @workgroup_size(1) fn lengths() { result[0] = arrayLength(&x); result[1] = arrayLength(&result); }
+    """
+    x, result = device.allocate((5,), np.float32), device.allocate((3,), np.uint32)
+    launch(program(code), "lengths", (1,), (x, result))
+    assert device.download(result)[:2].tolist() == [5, 3]
 
 
 def test_an_array_that_is_too_large_is_refused_and_the_device_goes_on(device):
