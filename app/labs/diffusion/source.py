@@ -155,10 +155,15 @@ class StrokePart:
 
 
 class Brush:
-    """Collects the points of strokes and sends them once per turn of the event loop, whether the lab runs or not."""
+    """Collects the points of strokes and sends them once per turn of the event loop, whether the lab runs or not.
 
-    def __init__(self, session: Session, pictures: RasterPlots) -> None:
-        self.session, self.pictures = session, pictures
+    into(): return further arguments of the lab's action `paint`.
+    """
+
+    def __init__(
+        self, session: Session, pictures: RasterPlots, into: Callable[[], Mapping[str, Any]] = dict[str, Any]
+    ) -> None:
+        self.session, self.pictures, self._into = session, pictures, into
         self.mode = pmui.RadioButtonGroup(
             label="Pointer", options=MODES, value="move", size="small", margin=(4, 8), sizing_mode="stretch_width"
         )
@@ -204,4 +209,4 @@ class Brush:
         radius = max(0.5, self.radius.value / 100 * side)
         for part in parts:
             points = part.points[-MAX_POINTS:]
-            self.session.act("paint", points=points, value=value, radius=radius, begins=part.begins)
+            self.session.act("paint", points=points, value=value, radius=radius, begins=part.begins, **self._into())

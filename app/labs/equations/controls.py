@@ -12,6 +12,7 @@ from typing import Any
 
 import panel_material_ui as pmui
 
+from app.labs.diffusion.source import Brush
 from app.labs.equations.preset_tiles import PresetAbout, PresetTiles
 from app.labs.equations.second_picture import AS_IN_TEXT, SecondPicture, checked
 from app.labs.equations.sliders import ParameterSliders, values_after
@@ -47,8 +48,10 @@ class EquationsControls(Controls):
         self.about = PresetAbout(self._load)
         self.tiles = PresetTiles(presets(), self._load, self.about.open)
         self.dialogs = [self.about.panel]
+        self.brush = Brush(session, lab_view.pictures, lambda: {"field": self.into.value})
+        self.into = pmui.Select(label="Paint into", options=list(self._system.fields), size="small", **FULL)
         groups = {
-            "Field": column(self.tiles),
+            "Field": column(self.tiles, self.brush.panel, self.into),
             "Physics": self._physics(),
             "Compute": self._compute(),
             "Display": self._display(),
@@ -122,6 +125,9 @@ class EquationsControls(Controls):
         self.sliders_of_text.show(system, self._numbers())
         self.tiles.show(text)
         self.second.show(system, values["show"])
+        arrays = [*system.fields, *(["wall"] if system.wall is not None else [])]
+        into = self.into.value if self.into.value in arrays else arrays[0]
+        self.into.param.update(options=arrays, value=into, visible=len(arrays) > 1)
         with self._quiet():
             first = values["first_picture"] or system.fields[0]
             self.first.param.update(options=list(system.fields), value=first, visible=len(system.fields) > 1)

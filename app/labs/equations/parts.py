@@ -24,7 +24,10 @@ HELP = """
 | **0**, **Home** | show the whole grid; a double click does the same |
 | **L** | hold the colour limits of this moment, or let them follow each frame |
 """
-POINTER = "Drag on a picture to move it, scroll to zoom, double-click to show all of it."
+POINTER = """
+Drag on a picture to move it, scroll to zoom, double-click to show all of it; choose *Paint* to draw into a field or the
+wall.
+"""
 
 
 def facts(frame: Frame) -> list[tuple[str, str, str]]:

@@ -9,6 +9,7 @@ import pytest
 from app.labs.equations.controls import EquationsControls
 from app.labs.equations.parts import PARTS, facts
 from app.labs.equations.view import EquationsView
+from app.tab.plots import StrokePoint
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.labs.equations import Equations
 from compute.labs.equations.presets import presets
@@ -213,6 +214,25 @@ def test_equations_are_typeset_above_the_pictures_while_the_editor_is_hidden():
     before = tab.view._equations.object
     tab.pick("wave")
     assert tab.view._equations.object != before
+
+
+def test_fields_and_walls_are_painted():
+    tab = Tab()
+    controls = tab.controls
+    assert controls.into.options == ["u", "v"]
+    controls.brush.mode.value, controls.brush.value.value, controls.into.value = "paint", 2.0, "v"
+    controls.brush.stroke(StrokePoint(16.0, 12.0, end=True))
+    assert tab.lab.field("v")[12, 16] == 2
+    assert tab.lab.field("u").max() <= 1
+    tab.pick("fisher_maze")
+    assert controls.into.options == ["u", "wall"]
+    controls.into.value, controls.brush.value.value = "wall", 1.0
+    before = tab.lab.field("wall").sum()
+    controls.brush.stroke(StrokePoint(2.0, 2.0, end=True))
+    assert tab.lab.field("wall").sum() > before
+    tab.pick("heat")
+    assert (controls.into.value, controls.into.visible) == ("u", False)
+    assert tab.told == []
 
 
 def test_dials_are_the_sliders_of_the_text():
