@@ -27,7 +27,7 @@ MOVING = f"""() => {{ {DEEP}
   return all.some((node) => node.getAnimations().some((one) => one instanceof CSSTransition)); }}"""
 PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"  # after two paintings
 ALL_MODELS = "Array.from(Bokeh.documents[0]._all_models.values())"
-FRAMES = "Bokeh.documents[0].get_model_by_name('frames')"
+FRAMES = f"{ALL_MODELS}.find((one) => one.name == 'frames' && one.data.laplacian)"  # of Diffusion
 FIELD = f"""() => {{
   const {{data}} = {FRAMES}, levels = Array.from(data.field[0]);
   const value = (level) => data.field_low[0] + level / 254 * (data.field_high[0] - data.field_low[0]);
