@@ -32,7 +32,7 @@ LEAST_EDITOR, MOST_EDITOR, SHARE = (360, 200), (560, 340), (0.36, 0.38)  # width
 LEAST_PICTURES = (200, 200)  # px of width and height next to and below the editor; without, it covers the main area
 TEXT_LINE = 1.5  # height of a line of the text, in type sizes
 LINE, MOST_SHARE = 40, 0.3  # px of height of a typeset equation; share of the height, for all of them
-LOW = 360  # px of height: lower windows show no typeset equations above the pictures
+LOW = 360  # px of height: lower windows show no typeset equations above the pictures, nor an editor instead of them
 MOST_TITLE = 32  # characters of a colour bar's title
 VIEW_DELAY = 120  # ms without pan or zoom before the region is requested at full resolution
 WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
@@ -99,12 +99,12 @@ class EquationsView(LabView):
     def arrange(self) -> None:
         """Give the editor its share above the pictures, or next to them if that makes the pictures larger."""
         width, height = self.size
-        editing = self._with_editor and not self.alone
         across, above = map(_part, self.size, LEAST_EDITOR, MOST_EDITOR, SHARE)
         rooms = [(width - across, height), (width, height - above)]
         fitting = [
             room for room in rooms if all(side >= least for side, least in zip(room, LEAST_PICTURES, strict=True))
         ]
+        editing = self._with_editor and not self.alone and (bool(fitting) or height >= LOW)
         if editing and fitting:
             room = max(fitting, key=lambda each: self._fit(each).scale)
             editor = (across, height) if room[0] < width else (width, above)
