@@ -2,8 +2,9 @@
 
 A kernel of such a file has the file's bindings, arrays in their order, and the numbers of its `struct Numbers`, whose
 last member is always `zero: u32`, 0 at run time. A compiler must not assume this 0, which keeps roundings exact:
-`product(a, b)` is fma(a, b, -0), whose result cannot be fused with a following sum, and `kept(x)` returns x through an
-exclusive or, so that a difference is not rearranged. WGSL allows both otherwise.
+`product(a, b)` is fma(a, b, -0), whose result cannot be fused with a following sum; `exact(x)` and `kept(x)` return x
+through an exclusive or, so that a product, or a difference, is neither fused nor rearranged. WGSL allows both
+otherwise.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ import panel as pn
 
 from app.page.theme import GRID, heading, html_pane, set_type
 from app.tab.curve_plots import CurvePlot
-from app.tab.lab_view import LabView, Size
+from app.tab.lab_view import Size
 from app.tab.plots import RasterPlots, around
+from app.tab.raster_view import RasterView
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
@@ -38,7 +39,6 @@ PHONE = 480  # px of width below which only one picture is shown
 WORTH = 1.25  # factor by which pictures must grow without curves before these are hidden
 LEGIBLE = 180  # px of a picture; below, one picture is shown instead of two
 SHARP = 1.25  # maximum of frame pixels per plot pixel and axis, before the frame is reduced by an integer factor
-VIEW_DELAY = 120  # ms without pan or zoom before the region is requested at full resolution
 SERIES = 1200  # stored samples of the probe
 
 
@@ -57,13 +57,13 @@ class Placement:
     bar: bool
 
 
-class DiffusionView(LabView):
+class DiffusionView(RasterView):
     """The pictures and curves of one session, and their layout."""
 
     def __init__(self, session: Session, size: Size) -> None:
         super().__init__(session, size)
         self.pictures = RasterPlots(
-            tuple(TITLES), PALETTES, UNITS, tapped=self._probe, viewed=self._ask_soon, unzoomed=self.unzoom,
+            tuple(TITLES), PALETTES, UNITS, tapped=self._probe, viewed=self.request_soon, unzoomed=self.unzoom,
             section_moved=self._move_section,
         )  # fmt: skip
         self.profile = CurvePlot("place [cells]", "u", ("profile", "exact"))
@@ -71,7 +71,6 @@ class DiffusionView(LabView):
         self.series.figure.xaxis[0].ticker.min_interval = 1.0  # after a restore there is only one step
         self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
         self._series_of: tuple[Any, ...] = ()  # run and cell of the probe for the samples
-        self._view_timer: Any = None
         self._close_view: tuple[float, float, float, float] | None = None  # region chosen by `look_closely`
         self._ticked: Frame | None = None  # frame shown in the curves
         self._shown: Sequence[str] = tuple(TITLES)
@@ -134,15 +133,6 @@ class DiffusionView(LabView):
         self.pictures.whole(self.shape)
         self.place_section()
         self.arrange()
-
-    def show_part(self, view: tuple[float, float, float, float] | None) -> None:
-        """Show the region (x0, y0, x1, y1) of the field in cells; None for the whole field."""
-        self.pictures.show_part(view)
-        self._ask_soon()
-
-    def unzoom(self) -> None:
-        """Show the whole field."""
-        self.show_part(None)
 
     def look_closely(self, side: int) -> None:
         """Zoom to `side` cells along the longer side at the probe, unless the view is zoomed or the grid is small."""
@@ -218,20 +208,6 @@ class DiffusionView(LabView):
         size = max(1, round(nx * scale)), max(1, round(ny * scale))
         left = height // 2 - HEADING if side_by_side else height - size[1] - more_y - 2 * HEADING - GRID
         return Placement(shown, side_by_side and curves, size, min(left, CURVE_HEIGHT_MOST) if curves else 0, bar)
-
-    def _ask_soon(self) -> None:
-        """Request the visible region after VIEW_DELAY ms without a change of the axes."""
-        document = self.session.document
-        if self._view_timer is not None:
-            document.remove_timeout_callback(self._view_timer)
-        self._view_timer = document.add_timeout_callback(self._ask, VIEW_DELAY)
-
-    def _ask(self) -> None:
-        """Request the visible region; zooming out ends at the whole field without an empty margin."""
-        self._view_timer = None
-        if self.pictures.view is None:
-            self.pictures.whole()
-        self.session.set_view(self.pictures.view, self.session.shown.pixels)
 
     # -- section and probe
 

@@ -16,9 +16,10 @@ from app.labs.equations.typeset import STYLE, typeset
 from app.labs.plain.parts import largest_scale
 from app.page.markup import filled, plain
 from app.page.theme import GRID, html_pane, set_type, type_size
-from app.tab.lab_view import LabView, Size
+from app.tab.lab_view import Size
 from app.tab.plots import RasterPlots, around
 from app.tab.publisher import Publisher
+from app.tab.raster_view import RasterView
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
@@ -34,7 +35,6 @@ TEXT_LINE = 1.5  # height of a line of the text, in type sizes
 LINE, MOST_SHARE = 40, 0.3  # px of height of a typeset equation; share of the height, for all of them
 LOW = 360  # px of height: lower windows show no typeset equations above the pictures, nor an editor instead of them
 MOST_TITLE = 32  # characters of a colour bar's title
-VIEW_DELAY = 120  # ms without pan or zoom before the region is requested at full resolution
 WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
 
 
@@ -48,7 +48,7 @@ class Fit:
     title: int
 
 
-class EquationsView(LabView):
+class EquationsView(RasterView):
     """Editor and pictures of one session, and their layout.
 
     applied: publishes each valid text that the user has typed, with its system.
@@ -60,12 +60,11 @@ class EquationsView(LabView):
         self.editor = EquationEditor(
             session.document, session.values["text"], lambda text, system: self.applied.publish((text, system))
         )
-        self.pictures = RasterPlots(tuple(PALETTES), PALETTES, viewed=self._ask_soon, unzoomed=self.unzoom)
+        self.pictures = RasterPlots(tuple(PALETTES), PALETTES, viewed=self.request_soon, unzoomed=self.unzoom)
         self.pictures.frames.serve(session)
         self.pictures.place("horizontal", nan, (nan, nan))
         for plot in self.pictures.plots.values():
             plot.section.visible = plot.halo.visible = False
-        self._view_timer: Any = None
         self._with_editor = True
         self._headings = dict.fromkeys(PALETTES, "")
         self._titles = {name: html_pane("<h2>\N{NO-BREAK SPACE}</h2>") for name in PALETTES}
@@ -165,28 +164,6 @@ class EquationsView(LabView):
         """Show the whole grid after its shape has changed."""
         self.pictures.whole(self.shape)
         self.arrange()
-
-    def show_part(self, view: tuple[float, float, float, float] | None) -> None:
-        """Show the region (x0, y0, x1, y1) in cells; None for the whole grid."""
-        self.pictures.show_part(view)
-        self._ask_soon()
-
-    def unzoom(self) -> None:
-        """Show the whole grid."""
-        self.show_part(None)
-
-    def _ask_soon(self) -> None:
-        """Request the visible region after VIEW_DELAY ms without a change of the axes."""
-        document = self.session.document
-        if self._view_timer is not None:
-            document.remove_timeout_callback(self._view_timer)
-        self._view_timer = document.add_timeout_callback(self._ask, VIEW_DELAY)
-
-    def _ask(self) -> None:
-        self._view_timer = None
-        if self.pictures.view is None:
-            self.pictures.whole()
-        self.session.set_view(self.pictures.view, self.session.shown.pixels)
 
     # -- frames
 
