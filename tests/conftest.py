@@ -38,20 +38,30 @@ from compute.labs.diffusion import Diffusion
 WAVE = Path(__file__).parent / "data" / "wave"
 
 HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL, signal.SIGTERM: signal.SIG_DFL}
-
+FAILURE = 3000  # characters of a failure that are printed at once
 
 hypothesis_settings.register_profile("unhurried", hypothesis_settings(), deadline=None)  # tests set no time limits
 hypothesis_settings.load_profile("unhurried")
 
 
-def pytest_configure() -> None:
-    """Restore the default handlers of ignored signals.
+def pytest_configure(config: pytest.Config) -> None:
+    """Restore the default handlers of ignored signals; print failures at once in CI.
 
     nohup and a script's `&` ignore signals that programs in a terminal receive; child processes would inherit that.
     """
+    if os.environ.get("CI") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailuresAtOnce())
     for number, handler in HANDLERS.items():
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+class FailuresAtOnce:
+    """Print each failure when it occurs: a run that is ended later has shown why."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            print(f"\n== failed: {report.nodeid}, {report.when}", report.longreprtext[-FAILURE:], sep="\n", flush=True)
 
 
 # The slowest files run first, so that none starts when the others are done: in a fresh clone, 65 s down to 6.

@@ -51,7 +51,7 @@ HEADER_SCROLLS = {
 }  # fmt: skip
 HEADER_TABS = {
     "flexShrink": 0,
-    IN_NARROW: {"& .MuiTab-root": {"minWidth": 0, "padding": "8px 4px", "fontSize": "0.8125rem"}},
+    IN_NARROW: {"& .MuiTab-root": {"minWidth": 0, "padding": "8px 4px", "fontSize": "0.875rem", "letterSpacing": 0}},
     "& .MuiTab-root": {"color": "var(--ink)"},
     "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
     "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},

@@ -52,6 +52,7 @@ CALM = """(() => {
   };
   window.cancelAnimationFrame = (which) => requested.delete(which);
 })()"""
+TIMEOUT = "Failed: Timeout"  # of pytest-timeout
 # A headless browser that has entered full screen can no longer be resized.
 WINDOWED = "Element.prototype.requestFullscreen = () => Promise.reject(new Error('there is no screen'));"
 FLAGS = (
@@ -149,11 +150,16 @@ class Tabs:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Append the last log lines and the processes of each running server to the report of a failed test."""
+    """Append the last log lines and the processes of each running server to the report of a failed test.
+
+    Stop after a timeout: it interrupts Playwright's event loop, and each later test would wait for its own timeout.
+    """
     report = yield
     if report.failed and item.path.is_relative_to(HERE):
         for server in running:
             report.sections.append((f"the server at {server.port}", f"{server.text()[-3000:]}\n{server.busy()}"))
+        if TIMEOUT in report.longreprtext:
+            item.session.shouldstop = f"{item.nodeid}: timeout"
     return report
 
 

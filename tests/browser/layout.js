@@ -4,6 +4,7 @@
 (plotsAlone) => {
   const SMALLEST = 13.5;                                // px: 14, less what an accordion's animation leaves
   const HEADER = 72;                                    // px of the header, and half a line of text
+  const EDGE = 2;                                       // px within which the middle of a text is at the edge of a scrolled part, or beyond
   const SAID = ['headline', 'first', 'says'];           // the readout's number and sentence, the finding of a crossover
   const STATUS = 40, LINE = 20;                         // px of the line at the bottom, and of a line of text
   const all = [], walk = (root) => {
@@ -47,7 +48,7 @@
       const { overflowX, overflowY, position } = getComputedStyle(one), edge = one.getBoundingClientRect();
       const outX = box.right > edge.right + 2 || box.left < edge.left - 2, outY = box.bottom > edge.bottom + 5 || box.top < edge.top - 5;
       if ([overflowX, overflowY].some((how) => ['auto', 'scroll'].includes(how))) {
-        if (x < edge.left || x > edge.right || y < edge.top || y > edge.bottom) return 'scrolled';
+        if (x < edge.left + EDGE || x > edge.right - EDGE || y < edge.top + EDGE || y > edge.bottom - EDGE) return 'scrolled';
         scrolled = true;
       }
       if (!scrolled && (overflowX == 'hidden' && outX || overflowY == 'hidden' && outY)) return edge.width > 2 ? 'cut' : 'scrolled';

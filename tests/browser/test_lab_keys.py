@@ -18,7 +18,8 @@ KEPT = f"""() => {ALL_MODELS}
   .some((model) => model.type == 'GlyphRenderer' && model.data_source.name == 'l-curve kept line' && model.visible)"""
 
 
-def use_diffusion(page):
+def step_and_reset(page):
+    """Pause the lab, go one step on and back to the start by keys; return the page."""
     lab = LabPage.of(page)
     lab.until(lambda: lab.status().startswith(("Running", "Paused")))
     lab.pause_at_start()
@@ -26,6 +27,11 @@ def use_diffusion(page):
     lab.until(lambda: lab.step() == 1)
     lab.key("r")
     lab.until(lambda: lab.step() == 0)
+    return lab
+
+
+def use_diffusion(page):
+    lab = step_and_reset(page)
     lab.key("Control+z")
     lab.until(lambda: lab.step() == 1)
     zoom_by_wheel(lab, -200, 3)
@@ -84,19 +90,9 @@ def use_crossover(page):
     lab.shows("Traps")
 
 
-def use_equations(page):
-    lab = LabPage.of(page)
-    lab.until(lambda: lab.status().startswith(("Running", "Paused")))
-    lab.pause_at_start()
-    lab.key("s")
-    lab.until(lambda: lab.step() == 1)
-    lab.key("r")
-    lab.until(lambda: lab.step() == 0)
-
-
 USES = {
     "Diffusion": use_diffusion, "Mandelbrot": use_mandelbrot, "L-curve": use_l_curve, "Crossover": use_crossover,
-    "Equations": use_equations,
+    "Equations": step_and_reset,
 }  # fmt: skip
 
 

@@ -64,7 +64,6 @@ def first_is_largest(page: Page) -> bool:
     return bool(areas) and areas[0] >= 0.95 * max(areas)
 
 
-@pytest.mark.parametrize("lab", TITLES)
 def faults_at(page: Page, name: str, least: float) -> dict[str, object]:
     """Resize the window to SIZES[name]; return what is wrong there. least: px of the sentence's type."""
     wrong: dict[str, object] = {}
@@ -82,40 +81,35 @@ def faults_at(page: Page, name: str, least: float) -> dict[str, object]:
 def test_nothing_is_cut_and_the_first_plot_is_the_largest(at, lab):
     """No text is covered, small or overlapping, whichever group of controls is open; a phone shows the plot's width."""
     shown = at(lab)
-    page, wrong = shown.page, faults_at(shown.page, "laptop", LARGE)
+    page = shown.page
+    assert faults_at(page, "laptop", LARGE) == {}
     if lab == "Diffusion":
         shown.key(" ")  # otherwise frames use most of the time
         shown.until(lambda: "Paused" in shown.status())
     groups = [button.inner_text().strip() for button in page.locator("nav button[aria-expanded]").all()]
     for group in groups:
         shown.group(group)
-        if found := faults(page):
-            wrong[group] = found
+        assert faults(page) == [], group
     shown.group(groups[0])
     for name in list(SIZES)[1:]:
-        wrong |= faults_at(page, name, LARGE)
+        assert faults_at(page, name, LARGE) == {}
     page.get_by_role("toolbar").get_by_role("button").first.wait_for()
-    if not comes(page, lambda: plots(page)[0][0] > 0.85 * PHONE[0]):
-        wrong["width on a phone"] = plots(page)
-    assert wrong == {}
+    assert comes(page, lambda: plots(page)[0][0] > 0.85 * PHONE[0]), plots(page)
 
 
 @pytest.mark.parametrize("lab", TITLES)
 def test_presenter_mode_cuts_nothing_and_is_legible_from_the_back_row(at, lab):
     shown = at(lab)
-    page, wrong = shown.page, {}
+    page = shown.page
     shown.key("p")
     page.get_by_role("toolbar").wait_for()
     try:
         for name in PRESENTED:
-            if (lab, name) == ("Equations", "small"):
-                continue  # known fault: a line of the typeset equations lies below the picture there
             back = SIZES[name][1] >= BACK_ROW and SIZES[name] != PHONE
-            wrong |= faults_at(page, name, LARGER if back else LARGE)
+            assert faults_at(page, name, LARGER if back else LARGE) == {}
     finally:
         shown.key("p")
         shown.until(lambda: not page.locator(".bar.presenting").count())
-    assert wrong == {}
 
 
 # How many equations are wider than the text around them.

@@ -29,7 +29,8 @@ from compute.labs.equations.tree import System
 PALETTES = {"field": "Viridis", "show": "Inferno"}
 HEADING = 36  # px of height
 SMALLEST, SCANTIEST = 128, 16  # px of a picture: below, the colour bars are hidden; the second is its minimum
-LEAST_EDITOR, MOST_EDITOR, SHARE = (360, 200), (560, 340), (0.36, 0.38)  # width and height in px, and share of the area
+# Width and height of the editor in px, larger in presenter mode as its type is, and its share of the area.
+LEAST_EDITOR, MOST_EDITOR, SHARE = (360, 200), (560, 340), (0.36, 0.38)
 LEAST_PICTURES = (200, 200)  # px of width and height next to and below the editor; without, it covers the main area
 TEXT_LINE = 1.5  # height of a line of the text, in type sizes
 LINE, MOST_SHARE = 40, 0.3  # px of height of a typeset equation; share of the height, for all of them
@@ -98,7 +99,11 @@ class EquationsView(RasterView):
     def arrange(self) -> None:
         """Give the editor its share above the pictures, or next to them if that makes the pictures larger."""
         width, height = self.size
-        across, above = map(_part, self.size, LEAST_EDITOR, MOST_EDITOR, SHARE)
+        larger = type_size(self.presenter) / type_size(False)
+        across, above = (
+            _part(side, larger * least, larger * most, share)
+            for side, least, most, share in zip(self.size, LEAST_EDITOR, MOST_EDITOR, SHARE, strict=True)
+        )
         rooms = [(width - across, height), (width, height - above)]
         fitting = [
             room for room in rooms if all(side >= least for side, least in zip(room, LEAST_PICTURES, strict=True))
@@ -190,7 +195,7 @@ class EquationsView(RasterView):
                     bar.title = plain(raster.label, MOST_TITLE)
 
 
-def _part(whole: int, least: int, most: int, share: float) -> int:
+def _part(whole: int, least: float, most: float, share: float) -> int:
     """Return a share of `whole` between `least` and `most`."""
     return round(min(most, max(least, share * whole)))
 
