@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 LabRequest: TypeAlias = Callable[[LabHandle], object]
 
 
-class State:
+class SessionState:
     """Base class of the states of a session."""
 
 
 @dataclass(frozen=True)
-class Opening(State):
+class Opening(SessionState):
     """The lab was requested, but has sent no frame."""
 
 
 @dataclass(frozen=True)
-class Live(State):
+class Live(SessionState):
     """The lab shows frames; note: the engine's last message, why the lab was paused or restarted."""
 
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Restarting(State):
+class Restarting(SessionState):
     """The engine has died and is being replaced; the lab will continue from its last checkpoint."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Broken(State):
+class Broken(SessionState):
     """The engine has given up; `play` tries it again."""
 
     reason: str
@@ -60,12 +60,12 @@ class Failed(Broken):
 
 
 @dataclass(frozen=True)
-class Closed(State):
+class Closed(SessionState):
     """All resources are released."""
 
 
 @dataclass(eq=False)
-class Moving(State):
+class Moving(SessionState):
     """The lab is being opened on the engine `target`.
 
     cause: the values that select the engine, reverted if the move fails; queue: the requests made during the move, in
@@ -117,7 +117,7 @@ class SessionStatus(param.Parameterized):
     WHERE: ClassVar[tuple[str, ...]] = ("backend", "device_index", "variant")  # values that select engine and kernel
     where: tuple[str, ...]  # the same and the lab's number type, which a lab needs to be opened on another engine
 
-    state = param.ClassSelector(class_=State, default=Opening())
+    state = param.ClassSelector(class_=SessionState, default=Opening())
     busy = param.String(default="")
     playing = param.Boolean(default=False)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from compute.devices.webgpu_passes import WORD, Gpu, TimestampStopwatch, WallStopwatch, WgpuArray
-from compute.devices.wgsl import Program, folded, kernel
+from compute.devices.wgsl import WgslProgram, folded, kernel
 
 UNROLLED = 16  # multiply-adds in a round, on each of NUMBERS numbers of a thread
 NUMBERS, THREADS = 4, 256  # as in webgpu_probe.wgsl
@@ -16,8 +16,8 @@ LONGEST, RESOLUTION = 1.5, 1e-3  # a timestamp may exceed the host's time by thi
 VECTOR = 4 * WORD  # bytes
 
 
-def _program(element: str) -> Program:
-    return Program(Path(__file__).with_suffix(".wgsl"), (("UNROLLED", UNROLLED), ("TYPE", element)), exact=0)
+def _program(element: str) -> WgslProgram:
+    return WgslProgram(Path(__file__).with_suffix(".wgsl"), (("UNROLLED", UNROLLED), ("TYPE", element)), exact=0)
 
 
 _WORDS, _VECTORS = _program("u32"), _program("vec4<u32>")

@@ -15,9 +15,9 @@ from rich.table import Table
 from compute.devices import webgpu_probe
 from compute.devices.webgpu import WebGpu
 from compute.devices.webgpu_passes import LIMITS
-from compute.devices.wgsl import Program, launch
+from compute.devices.wgsl import WgslProgram, launch
 
-LEVELS = (0, 1, 2)  # of `exact`: see Program
+LEVELS = (0, 1, 2)  # of `exact`: see WgslProgram
 PAIRS = 4096
 ROUNDS = 16  # of the chains of multiply-adds
 COPIED = 2**26  # bytes
@@ -52,7 +52,7 @@ def exactness(device: WebGpu, level: int) -> dict[str, float]:
     a, b = (rng.uniform(1, 2, PAIRS) * 2.0 ** rng.integers(-12, 12, PAIRS)).astype(np.float32).reshape(2, -1)
     found = device.allocate((a.size, 4), np.float32)
     pairs = device.upload(np.stack([a, b], axis=1))
-    launch(Program(SOURCE, exact=level), "arithmetic", (-(-a.size // 256),), (pairs, found), np.uint32(a.size))
+    launch(WgslProgram(SOURCE, exact=level), "arithmetic", (-(-a.size // 256),), (pairs, found), np.uint32(a.size))
     total, error, separate, fused = device.download(found).astype(np.float64).T
     x, y = a.astype(np.float64), b.astype(np.float64)
     return {

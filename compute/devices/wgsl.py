@@ -38,7 +38,7 @@ ARRAY = re.compile(r"/\*registers\*/ var (\w+): array<(?:array<(\w+), ([\d +]+)>
 
 
 @dataclass(frozen=True)
-class Program:
+class WgslProgram:
     """A .wgsl file with the values of its upper-case names.
 
     exact: which roundings are kept: 0 none (fused and rearranged at will), 1 products, 2 also differences; code: the
@@ -68,9 +68,9 @@ class Program:
         return in_registers(unroll(text))
 
 
-def program(code: str, exact: int = 0) -> Program:
+def program(code: str, exact: int = 0) -> WgslProgram:
     """Return the program of a text without a file; by default the compiler may choose the roundings."""
-    return Program(INLINE, exact=exact, code=code)
+    return WgslProgram(INLINE, exact=exact, code=code)
 
 
 def included_files(path: Path) -> list[Path]:
@@ -129,7 +129,7 @@ def _sum(expression: str) -> int:
 class Kernel:
     """An entry point of a program, compiled for a GPU."""
 
-    def __init__(self, gpu: Gpu, program: Program, name: str) -> None:
+    def __init__(self, gpu: Gpu, program: WgslProgram, name: str) -> None:
         import wgpu
 
         text = program.text
@@ -173,7 +173,7 @@ class Kernel:
         self._gpu.launch(self._pipeline, self._layout, grid, padded, packed, self._vectors)
 
 
-def kernel(gpu: Gpu, program: Program, name: str) -> Kernel:
+def kernel(gpu: Gpu, program: WgslProgram, name: str) -> Kernel:
     """Return a kernel of `program`, compiled at its first use on this GPU. Raises WgslError with the log."""
     key = program, name
     if key not in gpu.kernels:
@@ -185,7 +185,9 @@ def kernel(gpu: Gpu, program: Program, name: str) -> Kernel:
     return found
 
 
-def launch(program: Program, name: str, grid: Sequence[int], arrays: Sequence[WgpuArray], *numbers: np.generic) -> None:
+def launch(
+    program: WgslProgram, name: str, grid: Sequence[int], arrays: Sequence[WgpuArray], *numbers: np.generic
+) -> None:
     """Launch a kernel of `program` on the GPU of its first array; the arrays must be whole buffers."""
     if any(each.offset for each in arrays):
         raise ValueError(f"{name} of {program.path.name} needs whole arrays, not parts")

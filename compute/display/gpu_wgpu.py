@@ -12,14 +12,14 @@ import numpy as np
 
 from compute.devices.devices import Array
 from compute.devices.webgpu_passes import Storage
-from compute.devices.wgsl import Program, folded, kernel, launch
+from compute.devices.wgsl import WgslProgram, folded, kernel, launch
 from compute.lab.frames import disc_square
 
 PARTS = 512  # workgroups of a survey; each writes five words to the scratch
 HERE = Path(__file__).parent
-RASTER = Program(HERE / "gpu_wgpu_raster.wgsl", (("PARTS", f"{PARTS}u"),), exact=2)
-GATHER = Program(HERE / "gpu_wgpu_gather.wgsl", exact=0)
-COLOUR = Program(HERE / "gpu_wgpu_colour.wgsl", exact=0)
+RASTER = WgslProgram(HERE / "gpu_wgpu_raster.wgsl", (("PARTS", f"{PARTS}u"),), exact=2)
+GATHER = WgslProgram(HERE / "gpu_wgpu_gather.wgsl", exact=0)
+COLOUR = WgslProgram(HERE / "gpu_wgpu_colour.wgsl", exact=0)
 WORD_BYTES = 4
 LARGEST = 1e38  # of a limit: a third of float32's largest number, so that no difference overflows
 

@@ -90,7 +90,7 @@ class Reading:
 
 
 @dataclass
-class System:
+class SystemReader:
     """Takes readings. Not thread-safe; a call may take some milliseconds, or hang if a driver hangs."""
 
     _cores: dict[int, tuple[float, float]] = field(default_factory=dict)  # seconds (busy, total) at the last reading

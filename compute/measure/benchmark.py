@@ -215,7 +215,7 @@ class LabCase:
 
 @dataclass(frozen=True)
 class StateReference:
-    """The right result of `steps` steps from SEED's state."""
+    """The expected state after a benchmark's `check_steps`. name: how it was computed."""
 
     name: str
     array: NDArray[Any]

@@ -19,7 +19,7 @@ import psutil
 
 from compute.machine import machine
 from compute.machine.container import processors, throttled_seconds
-from compute.machine.system import CpuReading, GpuReading, GpuUser, Reading, System, busy_and_all
+from compute.machine.system import CpuReading, GpuReading, GpuUser, Reading, SystemReader, busy_and_all
 
 OTHERS_SHARE = 0.10  # fraction of the machine's threads that others must keep busy for a warning
 HELD_LONG = 0.05  # seconds of a throttled clock from which there is a warning
@@ -44,8 +44,8 @@ class Note:
 class Watch:
     """Reads the system when it is created, and at each call of `note`."""
 
-    def __init__(self, system: System | None = None) -> None:
-        self._system = system or System()
+    def __init__(self, system: SystemReader | None = None) -> None:
+        self._system = system or SystemReader()
         self._processor, self._throttled = _processor_seconds(), throttled_seconds()
         self.before = self._system.read()
         self.notes: list[Note] = []
@@ -192,7 +192,7 @@ class Sampler:
     """
 
     def __init__(self, read: Callable[[], Reading] | None = None, period: float = PERIOD) -> None:
-        self._read, self._period = read or System().read, period
+        self._read, self._period = read or SystemReader().read, period
         self._lookers: set[Hashable] = set()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None

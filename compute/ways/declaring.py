@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from compute.devices.backends import BACKENDS
 from compute.devices.cuda_source import Defines, compile_cuda
 from compute.devices.webgpu_passes import WgpuArray
-from compute.devices.wgsl import BINDING, INLINE, Program, launch
+from compute.devices.wgsl import BINDING, INLINE, WgslProgram, launch
 from compute.measure.records import FIRST_REVISION
 from compute.ways.comparing import ResultComparison
 from compute.ways.ecosystems import ECOSYSTEMS, ecosystem_of
@@ -402,7 +402,7 @@ def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKerne
 class WgslKernel:
     """A kernel in WGSL for any GPU of WebGPU, compiled on its first call."""
 
-    program: Program
+    program: WgslProgram
     name: str
 
     @property
@@ -442,7 +442,7 @@ def wgsl_kernel(code: str, name: str, *, exact: int = 0, **defines: int | str | 
     Args:
         code: the text, or the name of a .wgsl file, a path relative to the user's file.
         name: the function marked @compute.
-        exact: which roundings the compiler must keep, as in `compute.devices.wgsl.Program`.
+        exact: which roundings the compiler must keep, as in `compute.devices.wgsl.WgslProgram`.
         defines: values that replace upper-case names of the text.
 
     Raises:
@@ -451,11 +451,11 @@ def wgsl_kernel(code: str, name: str, *, exact: int = 0, **defines: int | str | 
     """
     named = tuple(sorted(defines.items()))
     if not code.endswith(".wgsl"):
-        return WgslKernel(Program(_loading[-1].path if _loading else INLINE, named, exact, code), name)
+        return WgslKernel(WgslProgram(_loading[-1].path if _loading else INLINE, named, exact, code), name)
     path = (_loading[-1].path.parent if _loading else Path.cwd()) / code
     if not path.is_file():
         raise FileRefused(f"there is no {code} beside the file")
-    kernel = WgslKernel(Program(path, named, exact), name)
+    kernel = WgslKernel(WgslProgram(path, named, exact), name)
     if _loading:
         _loading[-1].kernels.append(kernel)
     return kernel

@@ -41,27 +41,27 @@ DOI = re.compile(r"doi:(10\.[0-9]+/[^\s,;]*[^\s,;.])")
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The state that a thumbnail shows. time: since the start; picture: a field or "show"."""
+class Thumbnail:
+    """A picture of a preset. time: since the start; picture: a field or "show"."""
 
     time: float
     picture: str
     palette: str = "Viridis"
 
 
-MOMENTS: Mapping[str, Moment] = {
-    "burgers": Moment(40, "show", "Cool–warm"),
-    "cahn_hilliard": Moment(150, "c", "Cool–warm"),
-    "chemotaxis": Moment(150, "n"),
-    "excitable": Moment(24, "u", "Inferno"),
-    "fisher_maze": Moment(620, "u", "Inferno"),
-    "fitzhugh_nagumo": Moment(600, "u", "Inferno"),
-    "gray_scott": Moment(6000, "v"),
-    "heat": Moment(25, "u", "Inferno"),
-    "porous_medium": Moment(500, "u", "Inferno"),
-    "schroedinger": Moment(135, "show", "Inferno"),
-    "swift_hohenberg": Moment(60, "u", "Cool–warm"),
-    "wave": Moment(110, "u", "Cool–warm"),
+THUMBNAILS: Mapping[str, Thumbnail] = {
+    "burgers": Thumbnail(40, "show", "Cool–warm"),
+    "cahn_hilliard": Thumbnail(150, "c", "Cool–warm"),
+    "chemotaxis": Thumbnail(150, "n"),
+    "excitable": Thumbnail(24, "u", "Inferno"),
+    "fisher_maze": Thumbnail(620, "u", "Inferno"),
+    "fitzhugh_nagumo": Thumbnail(600, "u", "Inferno"),
+    "gray_scott": Thumbnail(6000, "v"),
+    "heat": Thumbnail(25, "u", "Inferno"),
+    "porous_medium": Thumbnail(500, "u", "Inferno"),
+    "schroedinger": Thumbnail(135, "show", "Inferno"),
+    "swift_hohenberg": Thumbnail(60, "u", "Cool–warm"),
+    "wave": Thumbnail(110, "u", "Cool–warm"),
 }
 TILE_STYLE = """
 .presets { display: grid; grid-template-columns: repeat(auto-fill, minmax(216px, 1fr)); gap: 8px; margin: 0;
@@ -182,41 +182,41 @@ def _linked(source: str) -> str:
 def thumbnail(preset: Preset, folder: Path = FOLDER) -> str:
     """Return the data URL of a preset's thumbnail, or "" without one."""
     path = folder / f"{preset.name}.webp"
-    if preset.name not in MOMENTS or not path.exists():
+    if preset.name not in THUMBNAILS or not path.exists():
         return ""
     return "data:image/webp;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
 
 
-def draw(preset: Preset, moment: Moment, ny: int = HEIGHT, nx: int = WIDTH) -> NDArray[np.uint8]:
-    """Return the (ny, nx, 3) colours of a preset at a moment, row 0 at the top; walls are grey."""
+def draw(preset: Preset, shown: Thumbnail, ny: int = HEIGHT, nx: int = WIDTH) -> NDArray[np.uint8]:
+    """Return the (ny, nx, 3) colours of a preset's thumbnail, row 0 at the top; walls are grey."""
     system = read(preset.text)
     start = initial(system, ny, nx)
     dt = system.dt or stability(system, start).dt
     simulation = Reference(system, ny, nx, dt=dt, start=start)
-    simulation.advance(round(moment.time / dt))
-    field = simulation.show() if moment.picture == "show" else simulation.arrays[moment.picture]
+    simulation.advance(round(shown.time / dt))
+    field = simulation.show() if shown.picture == "show" else simulation.arrays[shown.picture]
     wall = start.get("wall", np.zeros((ny, nx))) > 0
     low, high = (float(end) for end in np.percentile(field[~wall], (0.5, 99.5)))
-    if moment.palette == "Cool–warm":
+    if shown.palette == "Cool–warm":
         high = max(high, -low)
         low = -high
     levels = np.clip((field - low) / ((high - low) or 1.0), 0, 1) * TOP_LEVEL
-    table = np.array([tuple(bytes.fromhex(colour[1:])) for colour in palette(moment.palette)], np.uint8)
+    table = np.array([tuple(bytes.fromhex(colour[1:])) for colour in palette(shown.palette)], np.uint8)
     colours = table[np.nan_to_num(levels).round().astype(int)]
     colours[wall] = WALL
     return colours[::-1]
 
 
-def renew(folder: Path = FOLDER, moments: Mapping[str, Moment] = MOMENTS) -> None:
-    """Compute the thumbnails of all presets with a moment, and remove other files."""
+def renew(folder: Path = FOLDER, thumbnails: Mapping[str, Thumbnail] = THUMBNAILS) -> None:
+    """Compute the thumbnails of all presets in `thumbnails`, and delete other files."""
     folder.mkdir(parents=True, exist_ok=True)
     known = presets()
-    for name, moment in moments.items():
+    for name, shown in thumbnails.items():
         file = io.BytesIO()
-        Image.fromarray(draw(known[name], moment)).save(file, "WEBP", quality=QUALITY, method=6)
+        Image.fromarray(draw(known[name], shown)).save(file, "WEBP", quality=QUALITY, method=6)
         (folder / f"{name}.webp").write_bytes(file.getvalue())
     for path in folder.glob("*.webp"):
-        if path.stem not in moments:
+        if path.stem not in thumbnails:
             path.unlink()
 
 

@@ -30,8 +30,8 @@ def typeset(system: System, old: bool = False) -> str:
     If all of them are too long for one conversion to MathML, each is converted on its own; one that is still too long
     is shown as plain text.
     """
-    lines = [Line(f"{field}_t", rf"\partial_t {symbol(field)}", node) for field, node in system.rates.items()]
-    lines += [Line(name, symbol(name), node) for name, node in system.named.items()]
+    lines = [EquationLine(f"{field}_t", rf"\partial_t {symbol(field)}", node) for field, node in system.rates.items()]
+    lines += [EquationLine(name, symbol(name), node) for name, node in system.named.items()]
     try:
         shown = _equation(equations(system), "; ".join(each.words for each in lines))
     except ValueError:
@@ -42,7 +42,7 @@ def typeset(system: System, old: bool = False) -> str:
 
 
 @dataclass(frozen=True)
-class Line:
+class EquationLine:
     """One equation: the name on its left as text and as LaTeX, and its right side."""
 
     name: str
@@ -55,7 +55,7 @@ class Line:
         return f"{self.name} = {words(self.node)}"
 
 
-def _line(line: Line) -> str:
+def _line(line: EquationLine) -> str:
     try:
         return _equation(f"{line.head} = {latex(line.node)}", line.words)
     except ValueError:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from compute.devices.devices import Array
-from compute.devices.wgsl import Program, folded, launch
+from compute.devices.wgsl import WgslProgram, folded, launch
 from compute.labs.diffusion.scheme import edge_code, launches
 
 SOURCE = Path(__file__).with_suffix(".wgsl")
@@ -62,9 +62,9 @@ MOST_STEPS = SIZES[0].steps
 
 
 @cache
-def _program(strips: Strips = SIZES[0]) -> Program:
+def _program(strips: Strips = SIZES[0]) -> WgslProgram:
     sizes = {"STEPS": strips.steps, "THREADS": strips.threads, "COLUMNS": strips.columns, "APRON": strips.apron}
-    return Program(SOURCE, (("RUN", RUN), ("AHEAD", strips.ahead), *sizes.items()), exact=1)
+    return WgslProgram(SOURCE, (("RUN", RUN), ("AHEAD", strips.ahead), *sizes.items()), exact=1)
 
 
 def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:

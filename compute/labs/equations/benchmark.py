@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compute.devices.backends import REFERENCE, Backend
 from compute.devices.devices import Device
@@ -20,7 +19,7 @@ from compute.labs.equations.lab import Equations
 from compute.labs.equations.presets import presets
 from compute.labs.equations.programs import SLOTS, full_text, program_of
 from compute.measure.agreement import largest_difference, relative_l2
-from compute.measure.benchmark import CaseBenchmark
+from compute.measure.benchmark import CaseBenchmark, StateReference
 from compute.measure.case import BenchmarkFixture, Checked, Implementation, Option
 from compute.measure.rates import Rate
 from compute.measure.rules import FieldRules, LabValues
@@ -126,14 +125,6 @@ class EquationCase:
     def facts(self) -> dict[str, Any]:
         """Return the fields of the record."""
         return {"ny": self.size, "nx": self.size, "dtype": self.dtype, "text": self.name}
-
-
-@dataclass(frozen=True)
-class StateReference:
-    """The right fields after CHECK_STEPS steps, as one (n,) array."""
-
-    name: str
-    array: NDArray[Any]
 
 
 class EquationFixture(BenchmarkFixture):

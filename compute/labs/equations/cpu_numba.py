@@ -26,7 +26,7 @@ def step(program: Program, state: State, numbers: Mapping[str, float], dt: float
     """
     dtype = state.dtype.name
     launch, seconds = program.kept(("numba kernels", dtype), lambda: _kernels(program, dtype))
-    regions = steps * len(program.plan.stages) * len(program.sweeps)
+    regions = steps * len(program.plan.stages) * len(program.kernels)
     ny, nx = state.shape
     with numba_threads.shared(seconds * ny * nx, regions):
         advance(program, launch, state, numbers, dt, steps)
@@ -35,7 +35,7 @@ def step(program: Program, state: State, numbers: Mapping[str, float], dt: float
 def _kernels(program: Program, dtype: str) -> tuple[Launch, float]:
     """Return the launching function, and the seconds that one thread needs for a pass, per cell."""
     (text,) = program.sources("numba", dtype)
-    functions = [getattr(module_of(text), each.step_name) for each in program.sweeps]
+    functions = [getattr(module_of(text), each.step_name) for each in program.kernels]
 
     def launch(k: int, read: Sequence[Array], written: Sequence[Array], scalars: Sequence[Any]) -> None:
         """Compute pass k."""
@@ -43,11 +43,11 @@ def _kernels(program: Program, dtype: str) -> tuple[Launch, float]:
 
     def probe() -> None:
         """Compute each pass of a small grid."""
-        for k, each in enumerate(program.sweeps):
+        for k, each in enumerate(program.kernels):
             read, written = ([np.ones(PROBE, dtype) for _ in names] for names in (each.read, each.written))
             launch(k, read, written, [np.dtype(dtype).type(1)] * len(each.cell.numbers))
 
-    return launch, numba_threads.seconds_alone(probe) / (np.prod(PROBE) * len(program.sweeps))
+    return launch, numba_threads.seconds_alone(probe) / (np.prod(PROBE) * len(program.kernels))
 
 
 VARIANTS: dict[str, Callable[..., None]] = {"one-step": step}

@@ -27,7 +27,7 @@ def step(program: Program, state: State, numbers: Mapping[str, float], dt: float
 
 def _kernels(program: Program, dtype: str) -> Launch:
     (text,) = program.sources("numpy", dtype)
-    functions = [getattr(module_of(text), each.step_name) for each in program.sweeps]
+    functions = [getattr(module_of(text), each.step_name) for each in program.kernels]
 
     def launch(k: int, read: Sequence[Array], written: Sequence[Array], scalars: Sequence[Any]) -> None:
         """Compute pass k."""

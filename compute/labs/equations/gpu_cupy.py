@@ -12,7 +12,7 @@ from compute.devices.cuda_source import compile_cuda_text
 from compute.devices.devices import Array
 from compute.labs.equations.forms import Program
 from compute.labs.equations.forms.cuda_form import THREADS, columns_of, rows_of
-from compute.labs.equations.forms.cuda_steps_form import WARP, Tiling, arrays_read
+from compute.labs.equations.forms.cuda_steps_form import WARP, MultiStepTiling, arrays_read
 from compute.labs.equations.kept import digest
 from compute.labs.equations.stepping import Launch, State, advance
 
@@ -47,31 +47,31 @@ def one_step(program: Program, state: State, numbers: Mapping[str, float], dt: f
 def _kernels(program: Program, dtype: str) -> Launch:
     (text,) = program.sources("cuda", dtype)
     module = compile_cuda_text(text, name=f"equations.{digest(text)}.cu")
-    kernels = [module.get_function(each.step_name) for each in program.sweeps]
-    width, height = THREADS[0] * columns_of(dtype), THREADS[1] * rows_of(program.sweeps)
+    functions = [module.get_function(each.step_name) for each in program.kernels]
+    width, height = THREADS[0] * columns_of(dtype), THREADS[1] * rows_of(program.kernels)
 
     def launch(k: int, read: Sequence[Array], written: Sequence[Array], scalars: Sequence[Any]) -> None:
         """Launch pass k."""
         ny, nx = written[0].shape
         grid = -(-nx // width), -(-ny // height)
-        kernels[k](grid, THREADS, (*read, *written, np.int32(ny), np.int32(nx), *scalars))
+        functions[k](grid, THREADS, (*read, *written, np.int32(ny), np.int32(nx), *scalars))
 
     return launch
 
 
-def _many_steps(program: Program, tiling: Tiling, dtype: str, device: int) -> Launch:
+def _many_steps(program: Program, tiling: MultiStepTiling, dtype: str, device: int) -> Launch:
     text = program.steps_source("cuda", dtype)
-    kernel = compile_cuda_text(text, name=f"equations.{digest(text)}.cu").get_function("many_steps")
-    processors, (sweep,) = multiprocessors(device), program.sweeps
+    function = compile_cuda_text(text, name=f"equations.{digest(text)}.cu").get_function("many_steps")
+    processors, (kernel,) = multiprocessors(device), program.kernels
 
     def launch(_: int, read: Sequence[Array], written: Sequence[Array], scalars: Sequence[Any]) -> None:
         """Launch the steps."""
         ny, nx = written[0].shape
         warps, rows = tiling.cut(ny, nx, processors)
-        inputs = dict(zip(sweep.cell.sources, read, strict=True))
-        outputs = dict(zip(sweep.cell.targets, written, strict=True))
-        arrays = *(inputs[name] for name in arrays_read(sweep)), *(outputs[name] for name in program.system.fields)
-        kernel((warps,), (WARP,), (*arrays, np.int32(ny), np.int32(nx), np.int32(rows), *scalars))
+        inputs = dict(zip(kernel.cell.sources, read, strict=True))
+        outputs = dict(zip(kernel.cell.targets, written, strict=True))
+        arrays = *(inputs[name] for name in arrays_read(kernel)), *(outputs[name] for name in program.system.fields)
+        function((warps,), (WARP,), (*arrays, np.int32(ny), np.int32(nx), np.int32(rows), *scalars))
 
     return launch
 

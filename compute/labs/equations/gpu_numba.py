@@ -27,7 +27,7 @@ def step(program: Program, state: State, numbers: Mapping[str, float], dt: float
 def _kernels(program: Program, dtype: str) -> Launch:
     (text,) = program.sources("numba-cuda", dtype)
     module = module_of(text)
-    kernels = [generated(getattr(module, each.step_name), f"equations.{each.step_name}") for each in program.sweeps]
+    kernels = [generated(getattr(module, each.step_name), f"equations.{each.step_name}") for each in program.kernels]
 
     def launch(k: int, read: Sequence[Array], written: Sequence[Array], scalars: Sequence[Any]) -> None:
         """Launch pass k."""

@@ -15,10 +15,10 @@ from compute.devices import wgsl
 from compute.devices.devices import Array
 from compute.labs.equations.forms import Program
 from compute.labs.equations.forms.wgsl_form import THREAD_ROWS, THREADS
-from compute.labs.equations.forms.wgsl_steps_form import Strips
+from compute.labs.equations.forms.wgsl_steps_form import MultiStepStrips
 from compute.labs.equations.stepping import Launch, State, advance
 
-PRODUCTS = 1  # of wgsl.Program: the roundings that are kept
+PRODUCTS = 1  # of WgslProgram: the roundings that are kept
 
 
 def step(program: Program, state: State, numbers: Mapping[str, float], dt: float, steps: int) -> None:
@@ -53,15 +53,15 @@ def _kernels(program: Program) -> Launch:
     return launch
 
 
-def _many_steps(program: Program, strips: Strips) -> Launch:
-    text, (sweep,) = wgsl.program(program.steps_source("wgsl"), PRODUCTS), program.sweeps
+def _many_steps(program: Program, strips: MultiStepStrips) -> Launch:
+    text, (kernel,) = wgsl.program(program.steps_source("wgsl"), PRODUCTS), program.kernels
 
     def launch(_: int, read: Sequence[Array], written: Sequence[Array], scalars: Sequence[Any]) -> None:
         """Launch the steps."""
         ny, nx = written[0].shape
         *groups, rows = strips.cut(ny, nx)
-        inputs = dict(zip(sweep.cell.sources, read, strict=True))
-        outputs = dict(zip(sweep.cell.targets, written, strict=True))
+        inputs = dict(zip(kernel.cell.sources, read, strict=True))
+        outputs = dict(zip(kernel.cell.targets, written, strict=True))
         arrays = [inputs[name] for name in program.system.fields] + [outputs[name] for name in program.system.fields]
         wgsl.launch(text, "many_steps", groups, arrays, np.int32(ny), np.int32(nx), np.int32(rows), *scalars)
 

@@ -36,7 +36,7 @@ from compute.labs.equations.tree import (
     COORDINATES,
     SCHEMES,
     SYSTEM_NUMBERS,
-    Binary,
+    BinaryOp,
     BinaryOperator,
     Call,
     Compare,
@@ -239,7 +239,7 @@ class Parser:
         while self.tokens.next_is(*LEVELS) and LEVELS[self.tokens.token.text] >= level:
             operator = self.tokens.advance()
             right = self.expression(LEVELS[operator.text] + 1)
-            node = self._made(Binary(cast(BinaryOperator, operator.text), node, right), operator)
+            node = self._made(BinaryOp(cast(BinaryOperator, operator.text), node, right), operator)
         return node
 
     def signed(self) -> Node:
@@ -256,7 +256,7 @@ class Parser:
             first = self.tokens.token
             with self._nested():
                 exponent = self._exponent(self.signed(), first)
-            node = self._made(Binary("^", node, exponent), operator)
+            node = self._made(BinaryOp("^", node, exponent), operator)
         return node
 
     def primary(self) -> Node:
@@ -319,7 +319,7 @@ class Parser:
         if name == "grad":
             self.gradients.append(token.column)
         elif name == "div":
-            flux = argument.right if isinstance(argument, Binary) and argument.op == "*" else argument
+            flux = argument.right if isinstance(argument, BinaryOp) and argument.op == "*" else argument
             if not (isinstance(flux, Call) and flux.name == "grad"):
                 self.tokens.fail("div needs the form div(D*grad(u)) or div(grad(u))", token.column)
             self.gradients.pop()
@@ -383,9 +383,9 @@ class Parser:
             return node.value
         if isinstance(node, Negative) and values:
             return -values[0]
-        if isinstance(node, Binary) and node.op == "^" and operands[1] == 0:
+        if isinstance(node, BinaryOp) and node.op == "^" and operands[1] == 0:
             return 1.0
-        key = node.op if isinstance(node, Binary) else node.name if isinstance(node, Call) else ""
+        key = node.op if isinstance(node, BinaryOp) else node.name if isinstance(node, Call) else ""
         if key not in CONSTANT or len(values) < len(operands):
             return None
         try:

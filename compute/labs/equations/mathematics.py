@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compute.labs.equations.tree import LEVELS, Binary, Call, Compare, Name, Negative, Node, Number, System
+from compute.labs.equations.tree import LEVELS, BinaryOp, Call, Compare, Name, Negative, Node, Number, System
 
 GREEK = frozenset(
     (
@@ -57,13 +57,13 @@ def latex(node: Node, level: int = 0) -> str:
             return symbol(name)
         case Negative(operand):
             own, text = LEVEL_OF_PRODUCTS, f"-{latex(operand, 4)}"
-        case Binary("/", Negative(left), right):
-            own, text = LEVEL_OF_PRODUCTS, f"-{latex(Binary('/', left, right))}"
-        case Binary("/", left, right):
+        case BinaryOp("/", Negative(left), right):
+            own, text = LEVEL_OF_PRODUCTS, f"-{latex(BinaryOp('/', left, right))}"
+        case BinaryOp("/", left, right):
             own, text = LEVEL_OF_DERIVATIVES, rf"\frac{{{latex(left)}}}{{{latex(right)}}}"
-        case Binary("^", base, exponent):
+        case BinaryOp("^", base, exponent):
             own, text = LEVELS["^"], f"{latex(base, 6)}^{{{latex(exponent)}}}"
-        case Binary(op, left, right) | Compare(op, left, right):
+        case BinaryOp(op, left, right) | Compare(op, left, right):
             own = LEVELS[op]
             sign = r" \cdot " if op == "*" and isinstance(right, Number) else SIGNS.get(op, f" {op} ")
             first = 5 if op == "*" and _ends_in_derivative(left) else own
@@ -77,7 +77,7 @@ def latex(node: Node, level: int = 0) -> str:
 
 def _ends_in_derivative(node: Node) -> bool:
     """Return whether a factor after this expression would look differentiated, too."""
-    if isinstance(node, Binary) and node.op == "*":
+    if isinstance(node, BinaryOp) and node.op == "*":
         return _ends_in_derivative(node.right)
     return isinstance(node, Call) and node.name in DERIVATIVES
 

@@ -24,7 +24,7 @@ from compute.labs.equations.tree import (
     OFFSETS,
     SCHEMES,
     SYSTEM_NUMBERS,
-    Binary,
+    BinaryOp,
     Call,
     Compare,
     EquationError,
@@ -148,10 +148,10 @@ class _Lowering:
         for field in fields:
             cell.origin = field
             rate = cell.term(f"{field}_t", cell.lower(system.rates[field]), f"{field}_t = {words(system.rates[field])}")
-            new: Node = Binary("+", Tap(field), Binary("*", Name("dt"), rate))
+            new: Node = BinaryOp("+", Tap(field), BinaryOp("*", Name("dt"), rate))
             if system.scheme == "rk3":
-                new = Binary("*", Name("take"), new)
-                new = Binary("+", Binary("*", Name("keep"), Tap(f"{field}_start")), new)
+                new = BinaryOp("*", Name("take"), new)
+                new = BinaryOp("+", BinaryOp("*", Name("keep"), Tap(f"{field}_start")), new)
             if system.wall is not None:
                 new = Call("where", (Compare("<", Tap("wall"), one), new, Tap(field)))
             cell.statements[f"{field}_new"] = Statement(f"{field}_new", new, f"{field} after this {step}")
@@ -205,7 +205,7 @@ def operands(node: Call) -> list[Node]:
     argument = node.arguments[0]
     if node.name != "div":
         return [argument] if node.name != "grad" else []
-    factor, flux = (argument.left, argument.right) if isinstance(argument, Binary) else (None, argument)
+    factor, flux = (argument.left, argument.right) if isinstance(argument, BinaryOp) else (None, argument)
     return [*children(flux), *([factor] if factor is not None else [])]
 
 
@@ -244,7 +244,7 @@ class _Cell:
         match node:
             case Name(name):
                 return self._name(node, name, at)
-            case Binary("^", base, exponent):
+            case BinaryOp("^", base, exponent):
                 return self._power(base, exponent, at)
             case Call(name, _) if name in DERIVATIVES:
                 return self._derivative(node)
@@ -261,7 +261,7 @@ class _Cell:
             inline = at != (0, 0) or self.fresh
             return value if inline else self.term(name, value, f"{name} = {words(system.named[name])}")
         if name in COORDINATES and (shift := system.dx * at[COORDINATES.index(name)]):
-            return Binary("+" if shift > 0 else "-", node, Number(abs(shift)))
+            return BinaryOp("+" if shift > 0 else "-", node, Number(abs(shift)))
         return Number(pi) if name == "pi" else node
 
     def _tap(self, array: str, at: Offset) -> Node:
@@ -285,7 +285,7 @@ class _Cell:
             found = self._whole_power(self.lower(base, at), int(abs(number)), words(base))
         else:
             found = Call("pow", (self.lower(base, at), Number(abs(number))))
-        return found if number >= 0 else Binary("/", Number(1.0), found)
+        return found if number >= 0 else BinaryOp("/", Number(1.0), found)
 
     def _whole_power(self, base: Node, number: int, comment: str) -> Node:
         """Return a whole power as products: pow of a negative base is undefined in WGSL."""
@@ -298,14 +298,14 @@ class _Cell:
             return Power(base, number)
         eighth = Power(base, MOST_FACTORS)
         most = self._whole_power(eighth, factors, f"{comment}^{MOST_FACTORS}")
-        return Binary("*", most, self._whole_power(base, rest, comment)) if rest else most
+        return BinaryOp("*", most, self._whole_power(base, rest, comment)) if rest else most
 
     def _derivative(self, node: Call) -> Node:
         h, text, what = self.system.dx, words(node), node.name
         argument, *factor = operands(node)
         if factor and not self.lowering.varying(factor[0]):
             lap = Call("lap", (argument,))
-            return Binary("*", self.lower(factor[0]), self.lower(lap))
+            return BinaryOp("*", self.lower(factor[0]), self.lower(lap))
         if what == "div" and not factor:
             what = "lap"
 
@@ -315,33 +315,33 @@ class _Cell:
             return self.lower(node, (dx, dy))
 
         def difference(right: Offset, left: Offset) -> Node:
-            return Binary("-", at(argument, *right), at(argument, *left))
+            return BinaryOp("-", at(argument, *right), at(argument, *left))
 
         def flux(right: Offset, left: Offset) -> Node:
             """The flux through the face between two cells; with a factor twice as large."""
             if not factor:
                 return difference(right, left)
-            return Binary("*", Binary("+", at(factor[0], *left), at(factor[0], *right)), difference(right, left))
+            return BinaryOp("*", BinaryOp("+", at(factor[0], *left), at(factor[0], *right)), difference(right, left))
 
         def second(dx: int, dy: int) -> Node:
-            return Binary("-", flux((dx, dy), (0, 0)), flux((0, 0), (-dx, -dy)))
+            return BinaryOp("-", flux((dx, dy), (0, 0)), flux((0, 0), (-dx, -dy)))
 
         value, scale = {
-            "lap": lambda: (Binary("+", second(0, 1), second(1, 0)), 1 / h**2),
-            "div": lambda: (Binary("+", second(0, 1), second(1, 0)), 0.5 / h**2),
+            "lap": lambda: (BinaryOp("+", second(0, 1), second(1, 0)), 1 / h**2),
+            "div": lambda: (BinaryOp("+", second(0, 1), second(1, 0)), 0.5 / h**2),
             "dxx": lambda: (second(1, 0), 1 / h**2),
             "dyy": lambda: (second(0, 1), 1 / h**2),
             "dx": lambda: (difference((1, 0), (-1, 0)), 0.5 / h),
             "dy": lambda: (difference((0, 1), (0, -1)), 0.5 / h),
             "dxy": lambda: (
-                Binary("-", difference((1, 1), (-1, 1)), difference((1, -1), (-1, -1))),
+                BinaryOp("-", difference((1, 1), (-1, 1)), difference((1, -1), (-1, -1))),
                 0.25 / h**2,
             ),
         }[what]()
         single = isinstance(argument, Name) and not factor
         return self.term(
             f"{what}_{words(argument) if single else 1}",
-            value if scale == 1 else Binary("*", Number(scale), value),
+            value if scale == 1 else BinaryOp("*", Number(scale), value),
             text,
         )
 
@@ -432,6 +432,6 @@ class _Cell:
 
 def _worth_a_name(node: Node) -> bool:
     """Return whether a repeated node becomes a statement. The difference of two cells is short enough to repeat."""
-    if isinstance(node, Binary) and node.op == "-" and all(isinstance(each, Tap) for each in children(node)):
+    if isinstance(node, BinaryOp) and node.op == "-" and all(isinstance(each, Tap) for each in children(node)):
         return False
-    return isinstance(node, Binary | Power | Call)
+    return isinstance(node, BinaryOp | Power | Call)

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from compute.labs.equations.passes import lower, picture
 from compute.labs.equations.tree import (
-    Binary,
+    BinaryOp,
     Call,
     Compare,
     Edge,
@@ -82,7 +82,7 @@ class Evaluator:
                 found = reduce(np.multiply, [self(base)] * exponent)
             case Compare():
                 found = self._condition(node)
-            case Binary(op, left, right):
+            case BinaryOp(op, left, right):
                 found = OPERATORS[op](self(left), self(right))
             case Call("step", (argument,)):
                 found = np.where(self(Compare(">", argument, Number(0.0))), self.real(1), self.real(0))

@@ -80,7 +80,7 @@ class Negative:
 
 
 @dataclass(frozen=True)
-class Binary:
+class BinaryOp:
     """Two operands. "^" only before lowering."""
 
     op: BinaryOperator
@@ -118,7 +118,7 @@ class Call:
     arguments: tuple[Node, ...]
 
 
-Node = Number | Name | Tap | Ref | Negative | Binary | Power | Compare | Call
+Node = Number | Name | Tap | Ref | Negative | BinaryOp | Power | Compare | Call
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -126,7 +126,7 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Negative(operand):
             return (operand,)
-        case Binary(_, left, right) | Compare(_, left, right):
+        case BinaryOp(_, left, right) | Compare(_, left, right):
             return (left, right)
         case Power(base, _):
             return (base,)
@@ -140,7 +140,7 @@ def rebuilt(node: Node, operands: Sequence[Node]) -> Node:
     match node:
         case Negative():
             return Negative(*operands)
-        case Binary() | Compare():
+        case BinaryOp() | Compare():
             return replace(node, left=operands[0], right=operands[1])
         case Power():
             return replace(node, base=operands[0])
@@ -167,7 +167,7 @@ def words(node: Node, level: int = 0) -> str:
             own, text = 3, f"-{words(operand, 4)}"
         case Power(base, exponent):
             own, text = 5, f"{words(base, 6)}^{exponent}"
-        case Binary(op, left, right) | Compare(op, left, right):
+        case BinaryOp(op, left, right) | Compare(op, left, right):
             own, space = LEVELS[op], "" if op in "*/^" else " "
             first, second = (6, 4) if op == "^" else (own, own + 1)
             text = f"{words(left, first)}{space}{op}{space}{words(right, second)}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from compute.devices.devices import Array
 from compute.devices.webgpu_passes import Gpu, Storage, WgpuArray
-from compute.devices.wgsl import Program, folded, kernel
+from compute.devices.wgsl import WgslProgram, folded, kernel
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
 
 THREADS, MOST_LANES = 256, 32  # threads of a workgroup, as in the sources; most threads that share a row
@@ -24,7 +24,7 @@ PART_BYTES = 16  # of a partial sum of squares
 MOST_PARTS = 2048  # that every workgroup of `normalise` adds up
 SHORT = 2**16  # columns that two bytes can number
 HERE = Path(__file__).parent
-VECTORS = Program(HERE / "gpu_wgpu_vectors.wgsl", exact=2)
+VECTORS = WgslProgram(HERE / "gpu_wgpu_vectors.wgsl", exact=2)
 LARGEST_INDEX = 2**31 - 1
 
 
@@ -110,10 +110,10 @@ UNPACKED = {"uint16": ("vec2<u32>", "from_two_bytes"), "int32": ("vec4<u32>", "f
 
 
 @cache
-def _products(lanes: int, column: str) -> Program:
+def _products(lanes: int, column: str) -> WgslProgram:
     packed, unpacked = UNPACKED[column]
     defines = ("LANES", f"{lanes}u"), ("COLUMNS", packed), ("UNPACKED", unpacked)
-    return Program(HERE / "gpu_wgpu_products.wgsl", defines, exact=2)
+    return WgslProgram(HERE / "gpu_wgpu_products.wgsl", defines, exact=2)
 
 
 def lanes_for(mean: float) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from compute.devices.devices import Array
-from compute.devices.wgsl import Program, launch
+from compute.devices.wgsl import WgslProgram, launch
 from compute.display.gpu_wgpu import gather
 from compute.labs.mandelbrot.formula import BLOCK
 from compute.labs.mandelbrot.state import MARGIN, TALL, LaunchPart, PixelArrays, grid, numbers, tiles
@@ -23,11 +23,11 @@ LONG, SOON = 128, 256  # steps between two escape tests, and iterations, from wh
 TEST = 5  # steps between two escape tests if there are few: the lesson's 20 are four of them
 
 
-def _programs(step: str, smooth: int, exact: int) -> tuple[Program, Program]:
+def _programs(step: str, smooth: int, exact: int) -> tuple[WgslProgram, WgslProgram]:
     """Return the program without and with shortcuts, whose tests would slow down every loop."""
     blocks = ("BLOCK", BLOCK), ("LONG", LONG), ("SOON", SOON), ("TEST", TEST)
     defines = *blocks, ("TALL", TALL), ("STEP", step), ("SMOOTH", smooth)
-    without, with_shortcuts = (Program(SOURCE, (*defines, ("SHORTCUTS", k)), exact) for k in (0, 1))
+    without, with_shortcuts = (WgslProgram(SOURCE, (*defines, ("SHORTCUTS", k)), exact) for k in (0, 1))
     return without, with_shortcuts
 
 
@@ -57,7 +57,7 @@ def pick(values: Array, out: Array, stride: int) -> None:
     gather(values, out, stride, 1, 0, 0, np.nan)
 
 
-def _launch(programs: tuple[Program, Program], state: PixelArrays, part: LaunchPart) -> None:
+def _launch(programs: tuple[WgslProgram, WgslProgram], state: PixelArrays, part: LaunchPart) -> None:
     if state.z.dtype != np.float32:
         raise TypeError(f"z must be float32 on WebGPU, not {state.z.dtype}")
     arrays = state.re, state.im, state.z, state.count, state.smooth, state.totals

@@ -23,7 +23,7 @@ from compute.devices.devices import cpu_count
 from compute.labs.mandelbrot.lab import Mandelbrot
 from compute.labs.mandelbrot.painting import ALL, PictureTask
 from compute.labs.mandelbrot.place import PRECISIONS, Place, Precision, choose
-from compute.labs.mandelbrot.schedule import Pass, Schedule
+from compute.labs.mandelbrot.schedule import RefinementPass, Schedule
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS, Landmark
 
 FUSED, ADDED, REAL = "3 FMA + 1 ADD", "3 FMA + 1 integer ADD", "4 FMA"
@@ -233,7 +233,7 @@ class OneLaunch(Schedule):
 
     def __init__(self, task: PictureTask, stride: int = 1) -> None:
         super().__init__(task.place.ny, task.place.nx, task.max_iterations, task.shortcuts, fresh=True)
-        self._passes = [Pass(stride, task.max_iterations)]
+        self._passes = [RefinementPass(stride, task.max_iterations)]
 
 
 def kernels_of(backend: Backend) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ RATIOS = {Fraction(1): (1, 1), Fraction(1, 2): (1, 2), Fraction(2): (2, 1)}  # p
 
 
 @dataclass(frozen=True)
-class Pass:
+class RefinementPass:
     """All unfinished pixels at multiples of `stride`, up to `limit` iterations."""
 
     stride: int
@@ -101,17 +101,17 @@ class Schedule:
         """Start a pass: reset next row, unfinished pixels, iterations of all pixels, and iterations of this sweep."""
         self._row = self._left = self._depth = self._sweep = 0
 
-    def _rows(self, which: Pass) -> int:
+    def _rows(self, which: RefinementPass) -> int:
         return -(-self._ny // which.stride)
 
 
-def passes(max_iterations: int, strides: tuple[int, ...] = STRIDES) -> list[Pass]:
+def passes(max_iterations: int, strides: tuple[int, ...] = STRIDES) -> list[RefinementPass]:
     """Return the passes: all `strides` (the last one is 1) up to the first limit, then stride 1 up to rising limits."""
     limit = min(FIRST_LIMIT, max_iterations)
-    found = [Pass(stride, limit) for stride in strides]
+    found = [RefinementPass(stride, limit) for stride in strides]
     while limit < max_iterations:
         limit = min(limit * GROWTH, max_iterations)
-        found.append(Pass(1, limit))
+        found.append(RefinementPass(1, limit))
     return found
 
 

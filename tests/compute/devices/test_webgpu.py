@@ -15,7 +15,7 @@ from compute.devices.backends import backend
 from compute.devices.devices import DeviceLost
 from compute.devices.webgpu import SOFTWARE, WebGpu
 from compute.devices.webgpu_passes import WebGpuError, WgpuArray
-from compute.devices.wgsl import Program, WgslError, kernel, launch, program, unroll
+from compute.devices.wgsl import WgslError, WgslProgram, kernel, launch, program, unroll
 from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion
 from tests.conftest import require
@@ -146,13 +146,13 @@ def test_a_source_that_does_not_compile_is_refused_with_the_log(device, tmp_path
     path = tmp_path / "bad.wgsl"
     path.write_text("@compute @workgroup_size(1) fn one() { let x: f32 = 1u; }", encoding="utf-8")
     with pytest.raises(WgslError, match=r"(?s)bad\.wgsl.*f32"):
-        kernel(device.gpu, Program(path, exact=0), "one")
+        kernel(device.gpu, WgslProgram(path, exact=0), "one")
     assert device.download(device.upload(np.ones(1, np.float32))).tolist() == [1]
 
 
 def test_a_kernel_requires_its_numbers_and_whole_arrays(device):
     pairs, found = device.allocate((8, 2), np.float32), device.allocate((8, 4), np.float32)
-    program = Program(webgpu_report.SOURCE)
+    program = WgslProgram(webgpu_report.SOURCE)
     with pytest.raises(ValueError, match="needs 1 numbers, not 0"):
         launch(program, "arithmetic", (1,), (pairs, found))
     with pytest.raises(ValueError, match="whole arrays"):

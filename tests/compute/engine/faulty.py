@@ -16,7 +16,7 @@ import numpy as np
 import param
 
 from compute.devices.builds import building
-from compute.devices.wgsl import Program, launch
+from compute.devices.wgsl import WgslProgram, launch
 from compute.engine import Event, FrameReady, LabClosed, LabHandle, SnapshotTaken, Supervisor
 from compute.lab.frames import Frame, Raster
 from compute.lab.lab import Lab
@@ -107,7 +107,7 @@ class Faulty(Lab):
     def hang_shader(self) -> None:
         """Wait for a shader of WebGPU that never ends."""
         array = self.device.upload(np.zeros(1, np.float32))
-        launch(Program(ENDLESS, exact=0), "endless", (65535, 65535), (array,))
+        launch(WgslProgram(ENDLESS, exact=0), "endless", (65535, 65535), (array,))
         self.device.synchronise()
 
     def lose_gpu(self) -> None:

@@ -17,7 +17,7 @@ from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion
 from compute.labs.l_curve.problems.checks import require_memory
 from compute.machine import container, machine
-from compute.machine.system import CpuReading, Reading, System
+from compute.machine.system import CpuReading, Reading, SystemReader
 from compute.measure import conditions
 from compute.measure.conditions import Watch
 
@@ -150,7 +150,7 @@ def test_a_record_contains_the_limits_of_its_container(groups, monkeypatch, caps
     assert "limited to 1.5 processors and 1 GiB" in capsys.readouterr().out
     assert main(["info", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["machine"]["container"]["processors"] == 1.5
-    cpu = System().read().cpu
+    cpu = SystemReader().read().cpu
     assert cpu.memory_total == GIB
     assert 0 <= cpu.memory_used <= GIB
     groups("0::/\n", second())

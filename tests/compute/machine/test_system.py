@@ -16,7 +16,7 @@ import pytest
 from compute.devices.backends import Backend, backend
 from compute.devices.gpu_devices import Cuda
 from compute.machine import gpu_nvml, machine, system
-from compute.machine.system import CpuReading, GpuReading, Reading, System
+from compute.machine.system import CpuReading, GpuReading, Reading, SystemReader
 from compute.measure import conditions
 from compute.measure.conditions import OtherWork, Sampler, Watch
 from tests.fake_nvml import FakeNvml
@@ -48,7 +48,7 @@ def test_processor_use_is_the_busy_share_of_each_permitted_core_since_the_last_r
     left = iter(times)
     monkeypatch.setattr(psutil, "cpu_times", lambda percpu: next(left))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2}, raising=False)
-    read = System().read
+    read = SystemReader().read
     assert read().cpu.use == ()  # no earlier reading to compare with
     cpu = read().cpu
     assert cpu.use == (50, 25)  # the guests' time is in the users', and waiting for a disk is idle
@@ -58,7 +58,7 @@ def test_processor_use_is_the_busy_share_of_each_permitted_core_since_the_last_r
 
 def test_a_gpu_is_read_in_plain_units(nvml):
     nvml.use(os.getpid(), 2.0)
-    gpu, other = System().read().gpus
+    gpu, other = SystemReader().read().gpus
     assert (gpu.index, gpu.name, other.index, other.name) == (0, "NVIDIA H200", 1, "NVIDIA A40")
     assert (gpu.use, gpu.clock, gpu.clock_limit, gpu.temperature) == (87, 1.755e9, 1.98e9, 61)
     assert (gpu.power, gpu.power_limit, gpu.held_down) == (512.5, 700, ())
@@ -81,13 +81,13 @@ def test_a_gpu_is_read_in_plain_units(nvml):
 )
 def test_an_unsupported_figure_is_none_and_the_others_remain(nvml, function, field):
     nvml.unsupported.add(function)
-    gpu = System().read().gpus[0]
+    gpu = SystemReader().read().gpus[0]
     also = {"memory_total"} if field == "memory_used" else set()
     assert {f.name for f in fields(GpuReading) if getattr(gpu, f.name) is None} == {field} | also
 
 
 def test_a_lost_gpu_is_reported_until_it_returns(nvml, monkeypatch):
-    machine = System()
+    machine = SystemReader()
     assert len(machine.read().gpus) == 2
     nvml.lost = True
     reading = machine.read()
@@ -106,9 +106,9 @@ def test_a_lost_gpu_is_reported_until_it_returns(nvml, monkeypatch):
 
 def test_a_missing_nvml_is_reported_with_its_install_command_only_if_there_is_a_driver(nvml, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert gpu_nvml.INSTALL in System().read().problem
+    assert gpu_nvml.INSTALL in SystemReader().read().problem
     monkeypatch.setattr(gpu_nvml.shutil, "which", lambda name: None)
-    reading = System().read()
+    reading = SystemReader().read()
     assert (reading.gpus, reading.problem) == ((), "")
 
 
@@ -118,31 +118,31 @@ def test_gpus_are_numbered_as_cuda_numbers_them(nvml, monkeypatch):
     orders = {None: [0, 1, 2], "": [], "2,0": [2, 0], "0,7,1": [0], "-1": [], "GPU-bb": [2], "GPU-aa": []}
     assert {order: gpu_nvml.visible(order, uuids) for order in orders} == orders
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert [(gpu.index, gpu.name) for gpu in System().read().gpus] == [(0, "NVIDIA A40")]
+    assert [(gpu.index, gpu.name) for gpu in SystemReader().read().gpus] == [(0, "NVIDIA A40")]
 
 
 def test_a_part_of_a_gpu_is_read_by_its_uuid(nvml, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-77,1")
     nvml.parts["MIG-77"] = "NVIDIA H200 MIG 1g.18gb"
-    part, other = System().read().gpus
+    part, other = SystemReader().read().gpus
     assert (part.index, part.name, part.use) == (0, "NVIDIA H200 MIG 1g.18gb", None)  # NVML reports no use of a part
     assert (part.memory_total, part.clock) == (18 * 2**30, 1755e6)
     assert other.name == "NVIDIA A40"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-gone,1")
-    assert System().read().gpus == ()
+    assert SystemReader().read().gpus == ()
     assert gpu_nvml.visible("1,MIG-GPU-aa/1/0,GPU-b", ["GPU-a", "GPU-b"]) == [1, "MIG-GPU-aa/1/0", 1]
 
 
 def test_gpus_numbered_by_speed_are_refused_unless_they_are_equal(nvml, monkeypatch):
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
     problem = "CUDA numbers these GPUs by speed and NVML by bus: set CUDA_DEVICE_ORDER=PCI_BUS_ID"
-    reading = System().read()
+    reading = SystemReader().read()
     assert (reading.gpus, reading.problem) == ((), problem)
     nvml.names = ("NVIDIA H200",) * 2  # equal GPUs have only one order
-    assert len(System().read().gpus) == 2
+    assert len(SystemReader().read().gpus) == 2
     nvml.names = ("NVIDIA H200", "NVIDIA A40")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1")
-    assert not System().read().problem  # a name is sufficient
+    assert not SystemReader().read().problem  # a name is sufficient
 
 
 @pytest.mark.parametrize("chosen", ["FASTEST_FIRST", None])
@@ -198,7 +198,7 @@ def test_reasons_of_a_low_clock_are_named():
 def warnings_of(between, monkeypatch):
     """Return the warnings about a case during which `between` ran, and the record."""
     monkeypatch.setattr(conditions, "OTHERS_SHARE", 1e9)  # other tests run in parallel
-    watch = Watch(System())
+    watch = Watch(SystemReader())
     between()
     watch.note("case")
     return list(watch.warnings("case")), watch.as_record()
@@ -356,13 +356,13 @@ def test_nvml_reads_a_real_gpu():
     pytest.importorskip("pynvml", reason="nvidia-ml-py is not installed")
     device = chosen.open_device()
     device.close()  # memory that the pool keeps would be given to the array below
-    before = System().read()
+    before = SystemReader().read()
     assert before.problem == ""
     about, first = device.describe(), before.gpus[0]
     assert first.name == about["name"]
     array = device.allocate((2**28,), "float32")  # 1 GiB
     device.synchronise()
-    gpu = System().read().gpus[0]
+    gpu = SystemReader().read().gpus[0]
     assert gpu.memory_total == pytest.approx(about["memory"], rel=0.03)
     assert own_bytes(gpu) >= own_bytes(first) + 0.9 * 2**30  # others may use the GPU, too
     assert 0 <= gpu.use <= 100
@@ -370,7 +370,7 @@ def test_nvml_reads_a_real_gpu():
     assert 10 < gpu.temperature < 110
     assert 10 < gpu.power < 1.2 * gpu.power_limit
     assert gpu.held_down is not None
-    watch = Watch(System())
+    watch = Watch(SystemReader())
     watch.note("case")
     assert not any("another process" in text and f"pid {os.getpid()}" in text for text in watch.warnings("case"))
     del array

@@ -16,7 +16,7 @@ from compute.labs.equations.forms import (
     wgsl_form,
     wgsl_steps_form,
 )
-from compute.labs.equations.forms.sweep import Sweep, sweeps_of
+from compute.labs.equations.forms.pass_kernel import PassKernel, pass_kernels
 from compute.labs.equations.tree import Plan, System
 
 T = TypeVar("T")
@@ -44,9 +44,9 @@ class Program:
         self.title = re.sub(r"[^A-Za-z0-9 ,.()+-]", "", self.title)[:MOST_TITLE]
 
     @property
-    def sweeps(self) -> list[Sweep]:
+    def kernels(self) -> list[PassKernel]:
         """The passes with the names of their functions."""
-        return self.kept("sweeps", lambda: sweeps_of(self.system, self.plan))
+        return self.kept("kernels", lambda: pass_kernels(self.system, self.plan))
 
     def sources(self, form: str, dtype: str = "float32") -> list[str]:
         """Return the texts of a form: one for all passes, in WGSL one for each.
@@ -60,11 +60,11 @@ class Program:
             raise ValueError(f"dtype must be {' or '.join(known)} for {form}, not {dtype!r}")
         return self.kept((form, dtype), lambda: self._printed(form, dtype))
 
-    def steps_tiling(self, dtype: str) -> cuda_steps_form.Tiling | None:
+    def steps_tiling(self, dtype: str) -> cuda_steps_form.MultiStepTiling | None:
         """Return the sizes of a launch of CUDA C that computes several steps; None if that is not possible."""
         return self.kept(("tiling", dtype), lambda: cuda_steps_form.tiling(self.system, self.plan, dtype))
 
-    def steps_strips(self) -> wgsl_steps_form.Strips | None:
+    def steps_strips(self) -> wgsl_steps_form.MultiStepStrips | None:
         """Return the sizes of a launch of WGSL that computes several steps; None if that is not possible."""
         return self.kept("strips", lambda: wgsl_steps_form.strips_of(self.system, self.plan))
 
@@ -74,16 +74,16 @@ class Program:
         strips = self.steps_strips() if form == "wgsl" else None
         if tiling is not None:
             return self.kept(
-                ("cuda steps", dtype), lambda: cuda_steps_form.module(self.sweeps[0], tiling, self.title, dtype)
+                ("cuda steps", dtype), lambda: cuda_steps_form.module(self.kernels[0], tiling, self.title, dtype)
             )
         if strips is not None:
-            return self.kept("wgsl steps", lambda: wgsl_steps_form.module(self.sweeps[0], strips, self.title))
+            return self.kept("wgsl steps", lambda: wgsl_steps_form.module(self.kernels[0], strips, self.title))
         raise ValueError("several steps a launch need one short pass over at most two fields, in CUDA C or WGSL")
 
     def _printed(self, form: str, dtype: str) -> list[str]:
         if form == "wgsl":
-            return [wgsl_form.module([each], self.title) for each in self.sweeps]
-        return [_MODULES[form](self.sweeps, self.title, dtype)]
+            return [wgsl_form.module([each], self.title) for each in self.kernels]
+        return [_MODULES[form](self.kernels, self.title, dtype)]
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return what `make` returned for this key at its first call."""

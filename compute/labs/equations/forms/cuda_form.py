@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from compute.labs.equations.forms.pass_kernel import PassKernel, c_head
 from compute.labs.equations.forms.printing import Language, by_array, filled, weight
-from compute.labs.equations.forms.sweep import Sweep, c_head
 from compute.labs.equations.tree import Tap
 
 THREADS = 32, 8  # of a block in x and y
@@ -121,9 +121,9 @@ def language(dtype: str) -> Language:
     )  # fmt: skip
 
 
-def rows_of(sweeps: list[Sweep]) -> int:
+def rows_of(kernels: list[PassKernel]) -> int:
     """Return the rows of a thread: two while their cells fit into registers."""
-    return 2 if all(len(each.wide) <= 2 for each in sweeps) else 1
+    return 2 if all(len(each.wide) <= 2 for each in kernels) else 1
 
 
 def columns_of(dtype: str) -> int:
@@ -131,44 +131,44 @@ def columns_of(dtype: str) -> int:
     return VECTOR_BYTES // {"float32": 4, "float64": 8}[dtype]
 
 
-def module(sweeps: list[Sweep], title: str, dtype: str) -> str:
+def module(kernels: list[PassKernel], title: str, dtype: str) -> str:
     """Return the text of the file."""
     real = REAL[dtype]
-    text = c_head(title, "one step in CUDA C", sweeps)
-    text += HEAD.format(columns=columns_of(dtype), rows=rows_of(sweeps), real=real)
-    kinds = {kind for each in sweeps for kind in each.kinds()}
+    text = c_head(title, "one step in CUDA C", kernels)
+    text += HEAD.format(columns=columns_of(dtype), rows=rows_of(kernels), real=real)
+    kinds = {kind for each in kernels for kind in each.kinds()}
     for kind, cell_at in AT.items():
         if kind in kinds:
             value, given = (f"{real} value, ", ", value") if kind == "fixed" else ("", "")
             text += cell_at.format(real=real, two=language(dtype).number(2.0))
             text += READ.format(real=real, name=kind.replace("-", "_"), value=value, given=given)
-    if any(len(each.wide) < len(each.cell.sources) for each in sweeps):
+    if any(len(each.wide) < len(each.cell.sources) for each in kernels):
         text += READ_OWN.format(real=real)
     return (
-        text + WRITE.format(real=real) + "".join(cell_function(each, dtype) + _kernel(each, dtype) for each in sweeps)
+        text + WRITE.format(real=real) + "".join(cell_function(each, dtype) + _kernel(each, dtype) for each in kernels)
     )
 
 
-def cell_function(sweep: Sweep, dtype: str) -> str:
+def cell_function(kernel: PassKernel, dtype: str) -> str:
     """Return the function of the formula, and the struct of its results if they are several."""
-    real, cell = REAL[dtype], sweep.cell
-    name, results, text = real, sweep.results, ""
+    real, cell = REAL[dtype], kernel.cell
+    name, results, text = real, kernel.results, ""
     if len(cell.targets) > 1:
-        name, results = f"Cell{sweep.suffix}", f"{{{sweep.results}}}"
+        name, results = f"Cell{kernel.suffix}", f"{{{kernel.results}}}"
         text = f"\nstruct {name} {{\n    {real} {', '.join(cell.targets)};\n}};\n"
     inline = "__forceinline__" if weight(cell) <= MOST_INLINE else "__noinline__"
-    head = f"__device__ {inline} {name} {sweep.cell_name}("
+    head = f"__device__ {inline} {name} {kernel.cell_name}("
     arguments = by_array(cell, [f"{real} {argument}" for argument in cell.arguments], " " * len(head))
     text += f"\n{head}{arguments})\n{{\n{language(dtype).body(cell.statements)}\n"
     return f"{text}    return {results};\n}}\n"
 
 
-def _kernel(sweep: Sweep, dtype: str) -> str:
+def _kernel(kernel: PassKernel, dtype: str) -> str:
     real, number = REAL[dtype], language(dtype).number
-    head = f"{sweep.step_name}("
-    given = [f"const {real}* __restrict__ {array}," for array in sweep.read]
-    given += [f"{real}* __restrict__ {array}," for array in sweep.written]
-    given += ["int ny,", "int nx,", *(f"{real} {name}," for name in sweep.cell.numbers)]
+    head = f"{kernel.step_name}("
+    given = [f"const {real}* __restrict__ {array}," for array in kernel.read]
+    given += [f"{real}* __restrict__ {array}," for array in kernel.written]
+    given += ["int ny,", "int nx,", *(f"{real} {name}," for name in kernel.cell.numbers)]
     text = f'\nextern "C" __global__ void __launch_bounds__({THREADS[0] * THREADS[1]})\n'
     text += filled(given, head, " " * len(head)).removesuffix(",") + ")\n{\n"
     text += """    const int column = (blockIdx.x * blockDim.x + threadIdx.x) * THREAD_COLUMNS;
@@ -176,43 +176,43 @@ def _kernel(sweep: Sweep, dtype: str) -> str:
     if (column >= nx || row >= ny) return;
     const bool is_aligned = nx % THREAD_COLUMNS == 0;
 """
-    if sweep.wide:
+    if kernel.wide:
         text += """    const bool is_inside = is_aligned && column > 0 && column + THREAD_COLUMNS < nx && row > 0
         && row + THREAD_ROWS < ny;
 """
-    text += _reads(sweep, real, number)
+    text += _reads(kernel, real, number)
     text += "    #pragma unroll\n    for (int i_row = 0; i_row < THREAD_ROWS; i_row++) {\n"
     text += "        if (row + i_row >= ny) return;\n"
-    text += "".join(f"        {real} {target}_new[THREAD_COLUMNS];\n" for target in sweep.cell.targets)
-    if "y" in sweep.coordinates:
-        text += f"        const {real} y = (row + i_row + {number(0.5)}) * {number(sweep.dx)};\n"
+    text += "".join(f"        {real} {target}_new[THREAD_COLUMNS];\n" for target in kernel.cell.targets)
+    if "y" in kernel.coordinates:
+        text += f"        const {real} y = (row + i_row + {number(0.5)}) * {number(kernel.dx)};\n"
     text += "        #pragma unroll\n"
     text += "        for (int i_col = 0; i_col < THREAD_COLUMNS; i_col++) {\n"
-    if "x" in sweep.coordinates:
-        text += f"            const {real} x = (column + i_col + {number(0.5)}) * {number(sweep.dx)};\n"
-    values = [*(_value(sweep, tap) for tap in sweep.cell.taps), *sweep.cell.names]
-    call = f"{sweep.cell_name}(\n                {by_array(sweep.cell, values, ' ' * 16)});\n"
-    if len(sweep.cell.targets) > 1:
-        text += f"            const Cell{sweep.suffix} new_cell = {call}"
-        text += "".join(f"            {target}_new[i_col] = new_cell.{target};\n" for target in sweep.cell.targets)
+    if "x" in kernel.coordinates:
+        text += f"            const {real} x = (column + i_col + {number(0.5)}) * {number(kernel.dx)};\n"
+    values = [*(_value(kernel, tap) for tap in kernel.cell.taps), *kernel.cell.names]
+    call = f"{kernel.cell_name}(\n                {by_array(kernel.cell, values, ' ' * 16)});\n"
+    if len(kernel.cell.targets) > 1:
+        text += f"            const Cell{kernel.suffix} new_cell = {call}"
+        text += "".join(f"            {target}_new[i_col] = new_cell.{target};\n" for target in kernel.cell.targets)
     else:
-        text += f"            {sweep.cell.targets[0]}_new[i_col] = {call}"
+        text += f"            {kernel.cell.targets[0]}_new[i_col] = {call}"
     text += "        }\n"
-    for target, out in zip(sweep.cell.targets, sweep.written, strict=True):
+    for target, out in zip(kernel.cell.targets, kernel.written, strict=True):
         text += f"        write_cells({out}, row + i_row, column, nx, is_aligned, {target}_new);\n"
     return text + "    }\n}\n"
 
 
-def _reads(sweep: Sweep, real: str, number: Callable[[float], str]) -> str:
+def _reads(kernel: PassKernel, real: str, number: Callable[[float], str]) -> str:
     """Return the lines that read the cells of a thread."""
     text = ""
-    own = [array for array in sweep.cell.sources if array not in sweep.wide]
-    text += "".join(f"    {real} {array}_cells[THREAD_ROWS + 2][THREAD_COLUMNS + 2];\n" for array in sweep.wide)
+    own = [array for array in kernel.cell.sources if array not in kernel.wide]
+    text += "".join(f"    {real} {array}_cells[THREAD_ROWS + 2][THREAD_COLUMNS + 2];\n" for array in kernel.wide)
     text += "".join(f"    {real} {array}_cells[THREAD_ROWS][THREAD_COLUMNS];\n" for array in own)
-    if sweep.wide:
+    if kernel.wide:
         text += "    #pragma unroll\n    for (int i_row = 0; i_row < THREAD_ROWS + 2; i_row++) {\n"
-        for array in sweep.wide:
-            edge = sweep.edge(array)
+        for array in kernel.wide:
+            edge = kernel.edge(array)
             value = f"{number(edge.value)}, " if edge.kind == "fixed" else ""
             name = f"read_{edge.kind.replace('-', '_')}"
             given = f"{array}_in, row + i_row - 1, column, ny, nx, {value}is_inside, {array}_cells[i_row]"
@@ -227,8 +227,8 @@ def _reads(sweep: Sweep, real: str, number: Callable[[float], str]) -> str:
     return text
 
 
-def _value(sweep: Sweep, tap: Tap) -> str:
+def _value(kernel: PassKernel, tap: Tap) -> str:
     shift = {-1: "", 0: " + 1", 1: " + 2"}
-    if tap.array in sweep.wide:
+    if tap.array in kernel.wide:
         return f"{tap.array}_cells[i_row{shift[tap.dy]}][i_col{shift[tap.dx]}]"
     return f"{tap.array}_cells[i_row][i_col]"

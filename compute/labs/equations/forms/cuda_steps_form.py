@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compute.labs.equations.forms.cuda_form import REAL, cell_function, columns_of, language
+from compute.labs.equations.forms.pass_kernel import PassKernel, c_head
 from compute.labs.equations.forms.printing import by_array, filled, weight
-from compute.labs.equations.forms.sweep import Sweep, c_head
 from compute.labs.equations.tree import Plan, System, Tap
 
 WARP = 32
@@ -28,7 +28,7 @@ LEVEL_ROWS = 24  # rows of all fields in a lane's registers, 3 for each level an
 
 
 @dataclass(frozen=True)
-class Tiling:
+class MultiStepTiling:
     """The sizes of a launch. columns: cells of a lane in a row; blocks: warps of a multiprocessor."""
 
     steps: int
@@ -49,12 +49,12 @@ class Tiling:
         return strips * -(-ny // rows), rows
 
 
-def arrays_read(sweep: Sweep) -> list[str]:
+def arrays_read(kernel: PassKernel) -> list[str]:
     """Return the arrays that a launch reads, in the order of its arguments."""
-    return [*sweep.system.fields, *(array for array in sweep.cell.sources if array == WALL)]
+    return [*kernel.system.fields, *(array for array in kernel.cell.sources if array == WALL)]
 
 
-def tiling(system: System, plan: Plan, dtype: str) -> Tiling | None:
+def tiling(system: System, plan: Plan, dtype: str) -> MultiStepTiling | None:
     """Return the sizes of a launch; None if a launch of a plan can compute one step only.
 
     The plan must consist of one pass of at most MOST_WEIGHT instructions, which reads at most MOST_FIELDS fields and
@@ -67,7 +67,7 @@ def tiling(system: System, plan: Plan, dtype: str) -> Tiling | None:
     known = set(each.sources) <= {*system.fields, WALL} and set(each.targets) == set(system.fields)
     if not (simple and known) or len(system.fields) > MOST_FIELDS or "t" in each.names or weight(each) > MOST_WEIGHT:
         return None
-    return Tiling(LEVEL_ROWS // (3 * len(system.fields)), columns_of(dtype))
+    return MultiStepTiling(LEVEL_ROWS // (3 * len(system.fields)), columns_of(dtype))
 
 
 HEAD = """
@@ -190,22 +190,22 @@ __device__ __forceinline__ {real} is_wall(unsigned bits, int place)
 PLACE = {True: "i %= n;\n    return i < 0 ? i + n : i;", False: "return min(max(i, 0), n - 1);"}  # by: periodic
 
 
-def module(sweep: Sweep, tiling: Tiling, title: str, dtype: str) -> str:
+def module(kernel: PassKernel, tiling: MultiStepTiling, title: str, dtype: str) -> str:
     """Return the text of the file."""
     real = REAL[dtype]
-    periodic = sweep.edge(sweep.system.fields[0]).kind == "periodic"
-    text = c_head(title, f"{tiling.steps} steps a launch in CUDA C", [sweep])
+    periodic = kernel.edge(kernel.system.fields[0]).kind == "periodic"
+    text = c_head(title, f"{tiling.steps} steps a launch in CUDA C", [kernel])
     sizes = {"steps": tiling.steps, "columns": tiling.columns, "apron": tiling.apron}
     text += HEAD.format(real=real, **sizes) + STREAM.lstrip().format(real=real, place=PLACE[periodic])
-    if WALL in sweep.cell.sources:
+    if WALL in kernel.cell.sources:
         text += WALLS.format(real=real, one=language(dtype).number(1.0), zero=language(dtype).number(0.0))
-    text += f"\nstruct Numbers {{\n    {real} {', '.join(sweep.cell.numbers)};\n}};\n"
-    return text + cell_function(sweep, dtype) + _next_row(sweep, dtype, periodic) + _kernel(sweep, dtype)
+    text += f"\nstruct Numbers {{\n    {real} {', '.join(kernel.cell.numbers)};\n}};\n"
+    return text + cell_function(kernel, dtype) + _next_row(kernel, dtype, periodic) + _kernel(kernel, dtype)
 
 
-def _next_row(sweep: Sweep, dtype: str, periodic: bool) -> str:
+def _next_row(kernel: PassKernel, dtype: str, periodic: bool) -> str:
     """Return the function that computes a row of the next time from three rows of this one."""
-    real, number, fields = REAL[dtype], language(dtype).number, sweep.system.fields
+    real, number, fields = REAL[dtype], language(dtype).number, kernel.system.fields
     rows = ("below", "here", "above")
     text = "\n// A row of the next time from three rows of this one. q: its number.\ntemplate <bool INSIDE>\n"
     head = "__device__ __forceinline__ void next_row("
@@ -214,23 +214,23 @@ def _next_row(sweep: Sweep, dtype: str, periodic: bool) -> str:
         given += [f"const {real} (&{field}_{row})[LANE_COLUMNS]," for row in rows] + [
             f"{real} (&{field}_next)[LANE_COLUMNS],"
         ]
-    given += ["unsigned wall_bits,"] if WALL in sweep.cell.sources else []
+    given += ["unsigned wall_bits,"] if WALL in kernel.cell.sources else []
     text += filled(given, head, " " * len(head)).removesuffix(",") + ")\n{\n"
-    wide = [field for field in sweep.wide if field != WALL]
+    wide = [field for field in kernel.wide if field != WALL]
     for field in wide:
         text += f"    const {real} {field}_before = __shfl_up_sync(EVERY_LANE, {field}_here[LANE_COLUMNS - 1], 1);\n"
         text += f"    const {real} {field}_after = __shfl_down_sync(EVERY_LANE, {field}_here[0], 1);\n"
-    if not periodic or "y" in sweep.coordinates:
+    if not periodic or "y" in kernel.coordinates:
         text += "    const int row = s.top + q;\n"
-    if "y" in sweep.coordinates:
-        text += f"    const {real} y = ((INSIDE ? row : place_of(row, s.ny)) + {number(0.5)}) * {number(sweep.dx)};\n"
+    if "y" in kernel.coordinates:
+        text += f"    const {real} y = ((INSIDE ? row : place_of(row, s.ny)) + {number(0.5)}) * {number(kernel.dx)};\n"
     text += "    #pragma unroll\n    for (int i_col = 0; i_col < LANE_COLUMNS; i_col++) {\n"
-    text += "".join(_neighbours(sweep, field, dtype, periodic) for field in wide)
-    if "x" in sweep.coordinates:
-        text += f"        const {real} x = (s.places[i_col] + {number(0.5)}) * {number(sweep.dx)};\n"
-    values = [_value(tap, periodic) for tap in sweep.cell.taps]
-    values += [name if name in sweep.coordinates else f"p.{name}" for name in sweep.cell.names]
-    call = f"cell(\n            {by_array(sweep.cell, values, ' ' * 12)});\n"
+    text += "".join(_neighbours(kernel, field, dtype, periodic) for field in wide)
+    if "x" in kernel.coordinates:
+        text += f"        const {real} x = (s.places[i_col] + {number(0.5)}) * {number(kernel.dx)};\n"
+    values = [_value(tap, periodic) for tap in kernel.cell.taps]
+    values += [name if name in kernel.coordinates else f"p.{name}" for name in kernel.cell.names]
+    call = f"cell(\n            {by_array(kernel.cell, values, ' ' * 12)});\n"
     if len(fields) == 1:
         return text + f"        {fields[0]}_next[i_col] = {call}    }}\n}}\n"
     text += f"        const Cell new_cell = {call}"
@@ -238,9 +238,9 @@ def _next_row(sweep: Sweep, dtype: str, periodic: bool) -> str:
     return text + "    }\n}\n"
 
 
-def _neighbours(sweep: Sweep, field: str, dtype: str, periodic: bool) -> str:
+def _neighbours(kernel: PassKernel, field: str, dtype: str, periodic: bool) -> str:
     """Return the lines for the neighbours of a cell; beyond an edge that is not periodic, they depend on the cell."""
-    real, here, edge = REAL[dtype], f"{field}_here[i_col]", sweep.edge(field)
+    real, here, edge = REAL[dtype], f"{field}_here[i_col]", kernel.edge(field)
     text = f"        {real} {field}_left = i_col ? {field}_here[max(i_col - 1, 0)] : {field}_before;\n"
     text += f"        {real} {field}_right = i_col + 1 < LANE_COLUMNS"
     text += f" ? {field}_here[min(i_col + 1, LANE_COLUMNS - 1)] : {field}_after;\n"
@@ -270,12 +270,12 @@ def _value(tap: Tap, periodic: bool) -> str:
     return f"{tap.array}_{'down' if tap.dy < 0 else 'up'}"
 
 
-def _kernel(sweep: Sweep, dtype: str) -> str:
-    real, fields, read = REAL[dtype], sweep.system.fields, arrays_read(sweep)
+def _kernel(kernel: PassKernel, dtype: str) -> str:
+    real, fields, read = REAL[dtype], kernel.system.fields, arrays_read(kernel)
     sources = [f"const {real}* __restrict__ {array}_in," for array in read]
     targets = [f"{real}* __restrict__ {field}_out," for field in fields]
     arrays = ", ".join([f"{array}_in" for array in read] + [f"{field}_out" for field in fields])
-    numbers = ", ".join(sweep.cell.numbers)
+    numbers = ", ".join(kernel.cell.numbers)
 
     def head(name: str, *others: str) -> str:
         """Return the head of a function of the arrays and other arguments."""
@@ -375,7 +375,7 @@ template <bool INSIDE>
 }}
 
 extern "C" __global__ void __launch_bounds__(32, {BLOCKS})
-{head("many_steps(", "int ny,", "int nx,", "int band_rows,", *(f"{real} {name}," for name in sweep.cell.numbers))}
+{head("many_steps(", "int ny,", "int nx,", "int band_rows,", *(f"{real} {name}," for name in kernel.cell.numbers))}
 {{
     compute_strip({arrays}, ny, nx, band_rows, {{{numbers}}});
 }}

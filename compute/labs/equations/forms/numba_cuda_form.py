@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from compute.labs.equations.forms import numba_form
 from compute.labs.equations.forms.numba_form import call, coordinate, real
+from compute.labs.equations.forms.pass_kernel import PassKernel, python_head
 from compute.labs.equations.forms.printing import Language, tidy
-from compute.labs.equations.forms.sweep import Sweep, python_head
 from compute.labs.equations.tree import Tap
 
 THREADS = 32, 8  # of a block in x and y
@@ -38,26 +38,26 @@ def language() -> Language:
     return Language(real, real, functions, base.power, base.step, base.where)
 
 
-def module(sweeps: list[Sweep], title: str, dtype: str) -> str:
+def module(kernels: list[PassKernel], title: str, dtype: str) -> str:
     """Return the text of the module."""
-    text = python_head(title, "Numba-CUDA", sweeps)
+    text = python_head(title, "Numba-CUDA", kernels)
     text += f"\nimport math\n\nimport numpy as np\nfrom numba import cuda\n\nREAL = np.{dtype}\n"
-    if any("fixed" in each.kinds() for each in sweeps):
+    if any("fixed" in each.kinds() for each in kernels):
         text += FIXED
-    return tidy(text + "".join(_sweep(each) for each in sweeps))
+    return tidy(text + "".join(_functions(each) for each in kernels))
 
 
-def _sweep(sweep: Sweep) -> str:
-    kinds = {"periodic" if kind == "periodic" else "nearest" for kind in sweep.kinds()}
+def _functions(kernel: PassKernel) -> str:
+    kinds = {"periodic" if kind == "periodic" else "nearest" for kind in kernel.kinds()}
     prefix = {kind: "wrapped_" if kind == "periodic" and len(kinds) > 1 else "next_" for kind in kinds}
     places = "".join(NEIGHBOURS[kind].lstrip("\n").format(prefix[kind]) for kind in NEIGHBOURS if kind in kinds)
-    lines = "".join(f"        {coordinate(name, sweep.dx)}\n" for name in sweep.coordinates)
+    lines = "".join(f"        {coordinate(name, kernel.dx)}\n" for name in kernel.coordinates)
 
     def value(tap: Tap) -> str:
         """Return the text of a cell."""
         if (tap.dx, tap.dy) == (0, 0):
             return f"{tap.array}_in[row, column]"
-        edge = sweep.edge(tap.array)
+        edge = kernel.edge(tap.array)
         begin = prefix["periodic" if edge.kind == "periodic" else "nearest"]
         row = begin + ROWS[tap.dy] if tap.dy else "row"
         column = begin + COLUMNS[tap.dx] if tap.dx else "column"
@@ -70,11 +70,11 @@ def _sweep(sweep: Sweep) -> str:
 
     return f"""
 
-{sweep.python_cell(language(), "@cuda.jit(device=True)" + chr(10))}
+{kernel.python_cell(language(), "@cuda.jit(device=True)" + chr(10))}
 
 @cuda.jit
-{sweep.python_head("step")}
+{kernel.python_head("step")}
     column, row = cuda.grid(2)
-    ny, nx = {sweep.written[0]}.shape
+    ny, nx = {kernel.written[0]}.shape
     if row < ny and column < nx:
-{places}{lines}{call(sweep, " " * 8, value)}"""
+{places}{lines}{call(kernel, " " * 8, value)}"""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from compute.labs.equations.forms.pass_kernel import PassKernel, python_head
 from compute.labs.equations.forms.printing import Language, by_array, plain, tidy
-from compute.labs.equations.forms.sweep import Sweep, python_head
 from compute.labs.equations.tree import Tap
 
 JIT = '@njit(cache=True, nogil=True, error_model="numpy")\n'
@@ -58,74 +58,74 @@ def language() -> Language:
     )  # fmt: skip
 
 
-def module(sweeps: list[Sweep], title: str, dtype: str) -> str:
+def module(kernels: list[PassKernel], title: str, dtype: str) -> str:
     """Return the text of the module."""
-    text = python_head(title, "Numba", sweeps)
+    text = python_head(title, "Numba", kernels)
     text += f"\nimport math\n\nimport numpy as np\nfrom numba import njit, prange\n\nREAL = np.{dtype}\n"
-    kinds = {kind for each in sweeps for kind in each.kinds()}
+    kinds = {kind for each in kernels for kind in each.kinds()}
     text += "".join(f"\n\n{JIT}{AT[kind].lstrip()}" for kind in AT if kind in kinds)
-    return tidy(text + "".join(_sweep(each, language()) for each in sweeps))
+    return tidy(text + "".join(_functions(each, language()) for each in kernels))
 
 
-def _sweep(sweep: Sweep, printer: Language) -> str:
-    text = f"\n\n{sweep.python_cell(printer, CELL_JIT)}\n"
-    given = ", ".join(sweep.arguments)
-    if not sweep.wide:
-        return text + _loop(sweep, f"\n{PARALLEL_JIT}{sweep.python_head('step')}", "prange(ny)")
-    edge = f"\n{JIT}{sweep.python_head('edge_cell', 'row, column, ')}\n"
+def _functions(kernel: PassKernel, printer: Language) -> str:
+    text = f"\n\n{kernel.python_cell(printer, CELL_JIT)}\n"
+    given = ", ".join(kernel.arguments)
+    if not kernel.wide:
+        return text + _loop(kernel, f"\n{PARALLEL_JIT}{kernel.python_head('step')}", "prange(ny)")
+    edge = f"\n{JIT}{kernel.python_head('edge_cell', 'row, column, ')}\n"
     edge += '    """Compute a cell at an edge of the grid."""\n'
-    edge += _coordinates(sweep, "xy", "    ") + call(sweep, "    ", lambda tap: _checked(sweep, tap))
-    inner = f"\n{JIT}{sweep.python_head('inner_cells', 'row, ')}\n"
+    edge += _coordinates(kernel, "xy", "    ") + call(kernel, "    ", lambda tap: _checked(kernel, tap))
+    inner = f"\n{JIT}{kernel.python_head('inner_cells', 'row, ')}\n"
     inner += '    """Compute a row without its two ends, all of which have neighbours in the grid."""\n'
-    inner += _coordinates(sweep, "y", "    ") + f"    for column in range(1, {sweep.written[0]}.shape[1] - 1):\n"
-    inner += _coordinates(sweep, "x", "        ") + call(sweep, "        ", _direct)
+    inner += _coordinates(kernel, "y", "    ") + f"    for column in range(1, {kernel.written[0]}.shape[1] - 1):\n"
+    inner += _coordinates(kernel, "x", "        ") + call(kernel, "        ", _direct)
     return (
         text
         + f"""{edge}
 
 {inner}
 
-{PARALLEL_JIT}{sweep.python_head("step")}
-    ny, nx = {sweep.written[0]}.shape
+{PARALLEL_JIT}{kernel.python_head("step")}
+    ny, nx = {kernel.written[0]}.shape
     for row_index in prange(ny):
         row = np.int64(row_index)
         if 0 < row < ny - 1:
-            edge_cell{sweep.suffix}(row, 0, {given})
-            inner_cells{sweep.suffix}(row, {given})
+            edge_cell{kernel.suffix}(row, 0, {given})
+            inner_cells{kernel.suffix}(row, {given})
             if nx > 1:
-                edge_cell{sweep.suffix}(row, nx - 1, {given})
+                edge_cell{kernel.suffix}(row, nx - 1, {given})
         else:
             for column in range(nx):
-                edge_cell{sweep.suffix}(row, column, {given})
+                edge_cell{kernel.suffix}(row, column, {given})
 """.lstrip("\n")
     )
 
 
-def _loop(sweep: Sweep, head: str, rows: str) -> str:
-    text = f"{head}\n    ny, nx = {sweep.written[0]}.shape\n    for row in {rows}:\n"
-    text += _coordinates(sweep, "y", "        ") + "        for column in range(nx):\n"
-    return text + _coordinates(sweep, "x", " " * 12) + call(sweep, " " * 12, _direct)
+def _loop(kernel: PassKernel, head: str, rows: str) -> str:
+    text = f"{head}\n    ny, nx = {kernel.written[0]}.shape\n    for row in {rows}:\n"
+    text += _coordinates(kernel, "y", "        ") + "        for column in range(nx):\n"
+    return text + _coordinates(kernel, "x", " " * 12) + call(kernel, " " * 12, _direct)
 
 
-def _coordinates(sweep: Sweep, names: str, indent: str) -> str:
-    return "".join(f"{indent}{coordinate(name, sweep.dx)}\n" for name in sweep.coordinates if name in names)
+def _coordinates(kernel: PassKernel, names: str, indent: str) -> str:
+    return "".join(f"{indent}{coordinate(name, kernel.dx)}\n" for name in kernel.coordinates if name in names)
 
 
-def call(sweep: Sweep, indent: str, value: Callable[[Tap], str]) -> str:
+def call(kernel: PassKernel, indent: str, value: Callable[[Tap], str]) -> str:
     """Return the line that computes a cell. value: returns the text of each neighbour."""
-    made = ", ".join(f"{out}[row, column]" for out in sweep.written)
-    given = [*map(value, sweep.cell.taps), *sweep.cell.names]
+    made = ", ".join(f"{out}[row, column]" for out in kernel.written)
+    given = [*map(value, kernel.cell.taps), *kernel.cell.names]
     inner = f"{indent}    "
-    return f"{indent}{made} = {sweep.cell_name}(\n{inner}{by_array(sweep.cell, given, inner)},\n{indent})\n"
+    return f"{indent}{made} = {kernel.cell_name}(\n{inner}{by_array(kernel.cell, given, inner)},\n{indent})\n"
 
 
 def _direct(tap: Tap) -> str:
     return f"{tap.array}_in[row{SHIFT[tap.dy]}, column{SHIFT[tap.dx]}]"
 
 
-def _checked(sweep: Sweep, tap: Tap) -> str:
+def _checked(kernel: PassKernel, tap: Tap) -> str:
     if (tap.dx, tap.dy) == (0, 0):
         return _direct(tap)
-    edge = sweep.edge(tap.array)
+    edge = kernel.edge(tap.array)
     value = f", {real(edge.value)}" if edge.kind == "fixed" else ""
     return f"at_{edge.kind.replace('-', '_')}({tap.array}_in, row{SHIFT[tap.dy]}, column{SHIFT[tap.dx]}{value})"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from compute.labs.equations.forms.pass_kernel import PassKernel, python_head
 from compute.labs.equations.forms.printing import Language, by_array, plain, tidy
-from compute.labs.equations.forms.sweep import Sweep, python_head
 from compute.labs.equations.tree import Tap
 
 PADS = {"periodic": 'np.pad({0}, 1, mode="wrap")', "zero-flux": 'np.pad({0}, 1, mode="edge")'}
@@ -34,35 +34,35 @@ def language() -> Language:
     )  # fmt: skip
 
 
-def module(sweeps: list[Sweep], title: str, dtype: str) -> str:
+def module(kernels: list[PassKernel], title: str, dtype: str) -> str:
     """Return the text of the module."""
-    text = python_head(title, "NumPy", sweeps) + f"\nimport numpy as np\n\nREAL = np.{dtype}\n"
+    text = python_head(title, "NumPy", kernels) + f"\nimport numpy as np\n\nREAL = np.{dtype}\n"
     text += "BAND_CELLS = 2**14  # of a band of rows, so that its arrays stay in the cache\n"
-    if any(each.edge(array).kind == "fixed" for each in sweeps for array in each.wide):
+    if any(each.edge(array).kind == "fixed" for each in kernels for array in each.wide):
         text += FIXED_PAD
-    return tidy(text + "".join(_sweep(each, language()) for each in sweeps))
+    return tidy(text + "".join(_functions(each, language()) for each in kernels))
 
 
-def _sweep(sweep: Sweep, printer: Language) -> str:
-    lines = [f"ny, nx = {sweep.written[0]}.shape"]
-    lines += [COORDINATE[name].format(half="0.5", dx=plain(sweep.dx)) for name in sweep.coordinates]
-    lines += [f"{array}_pad = {_padded(sweep, array)}" for array in sweep.wide]
+def _functions(kernel: PassKernel, printer: Language) -> str:
+    lines = [f"ny, nx = {kernel.written[0]}.shape"]
+    lines += [COORDINATE[name].format(half="0.5", dx=plain(kernel.dx)) for name in kernel.coordinates]
+    lines += [f"{array}_pad = {_padded(kernel, array)}" for array in kernel.wide]
     bands = ["band_rows = max(1, BAND_CELLS // nx)", "for first in range(0, ny, band_rows):"]
     bands.append("    last = min(first + band_rows, ny)")
-    made = ", ".join(f"{out}[first:last]" for out in sweep.written)
-    given = [_value(sweep, tap) for tap in sweep.cell.taps]
-    given += ["y[first:last]" if name == "y" else name for name in sweep.cell.names]
-    bands += [f"    {made} = {sweep.cell_name}(", f"        {by_array(sweep.cell, given, ' ' * 12)},", "    )"]
+    made = ", ".join(f"{out}[first:last]" for out in kernel.written)
+    given = [_value(kernel, tap) for tap in kernel.cell.taps]
+    given += ["y[first:last]" if name == "y" else name for name in kernel.cell.names]
+    bands += [f"    {made} = {kernel.cell_name}(", f"        {by_array(kernel.cell, given, ' ' * 12)},", "    )"]
     code = "\n".join(f"    {line}" for line in lines + bands)
-    return f"\n\n{sweep.python_cell(printer)}\n\n{sweep.python_head('step')}\n{code}\n"
+    return f"\n\n{kernel.python_cell(printer)}\n\n{kernel.python_head('step')}\n{code}\n"
 
 
-def _padded(sweep: Sweep, array: str) -> str:
-    edge = sweep.edge(array)
+def _padded(kernel: PassKernel, array: str) -> str:
+    edge = kernel.edge(array)
     return PADS.get(edge.kind, f"pad_fixed({{0}}, {plain(edge.value)})").format(f"{array}_in")
 
 
-def _value(sweep: Sweep, tap: Tap) -> str:
-    if tap.array not in sweep.wide:
+def _value(kernel: PassKernel, tap: Tap) -> str:
+    if tap.array not in kernel.wide:
         return f"{tap.array}_in[first:last]"
     return f"{tap.array}_pad[{ROWS[tap.dy]}, {COLUMNS[tap.dx]}]"

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from compute.labs.equations.tree import (
     LEVELS,
-    Binary,
+    BinaryOp,
     Call,
     Compare,
     Name,
@@ -82,7 +82,7 @@ def _value(node: Node) -> float | None:
 
 def _operation(node: Node) -> str:
     match node:
-        case Binary(op, _, _):
+        case BinaryOp(op, _, _):
             return op
         case Call(name, _):
             return name
@@ -129,7 +129,7 @@ class Language:
                 own, text = PRODUCT, "*".join([self.text(base, ATOM)] * exponent)
             case Call(name, arguments):
                 own, text = self._call(name, arguments)
-            case Binary(op, left, right) | Compare(op, left, right):
+            case BinaryOp(op, left, right) | Compare(op, left, right):
                 own, space = LEVELS[op], "" if op in "*/" else " "
                 first = self._operand(left, own + (own == SUM and _is_flux(left)), op, right)
                 text = f"{first}{space}{op}{space}{self._right(right, op, left)}"
@@ -203,13 +203,13 @@ class Language:
     def _parts(self, node: Node) -> list[str]:
         """Return the text of the value of a statement in parts between which a line may end: before each + and -."""
         match node:
-            case Binary(op, left, right) if op in "+-":
+            case BinaryOp(op, left, right) if op in "+-":
                 if self.exact and (_value(left) is not None or _value(right) is not None):
                     return [f"{self._operand(left, SUM, op, right)} {op} {self._right(right, op, left)}"]
                 first, *others = self._bracketed(right) if self._is_long(right) else [self._right(right, op, left)]
                 before = self._bracketed(left) if _is_flux(left) else self._parts(left)
                 return [*before, f"{op} {first}", *others]
-            case Binary(op, left, right) if self._is_long(right):
+            case BinaryOp(op, left, right) if self._is_long(right):
                 parts = self._bracketed(right, f"{self.text(left, PRODUCT)}{op}")
                 if self.exact and op == "*":
                     return [f"{self.exact}({parts[0]}", *parts[1:-1], f"{parts[-1]})"]
@@ -218,7 +218,7 @@ class Language:
 
     def _is_long(self, node: Node) -> bool:
         """Return whether a sum in brackets is so long that a line may end in it."""
-        return isinstance(node, Binary) and LEVELS[node.op] == SUM and len(self.text(node)) > WIDTH // 2
+        return isinstance(node, BinaryOp) and LEVELS[node.op] == SUM and len(self.text(node)) > WIDTH // 2
 
     def _bracketed(self, node: Node, before: str = "") -> list[str]:
         *parts, last = self._parts(node)
@@ -227,7 +227,7 @@ class Language:
 
 
 def _is_product(node: Node) -> bool:
-    return isinstance(node, Power) or (isinstance(node, Binary) and node.op == "*")
+    return isinstance(node, Power) or (isinstance(node, BinaryOp) and node.op == "*")
 
 
 def _takes_constant(node: Node, op: str) -> bool:
@@ -236,14 +236,14 @@ def _takes_constant(node: Node, op: str) -> bool:
         return _takes_constant(node.operand, op)
     if op == "*":
         return _is_product(node)
-    return op in "+-" and (isinstance(node, Ref) or (isinstance(node, Binary) and node.op in "+-"))
+    return op in "+-" and (isinstance(node, Ref) or (isinstance(node, BinaryOp) and node.op in "+-"))
 
 
 def _is_flux(node: Node) -> bool:
     """Return whether a node is the difference of two values, which is read more easily in brackets."""
     plain = (Tap, Ref)
     return (
-        isinstance(node, Binary) and node.op == "-" and isinstance(node.left, plain) and isinstance(node.right, plain)
+        isinstance(node, BinaryOp) and node.op == "-" and isinstance(node.left, plain) and isinstance(node.right, plain)
     )
 
 
@@ -262,7 +262,7 @@ def weight(each: Pass) -> int:
     """Return about how many instructions a cell of a pass needs on a GPU."""
 
     def of(node: Node) -> int:
-        own = INSTRUCTIONS.get(_operation(node), 1) if isinstance(node, Call | Binary) else len(children(node))
+        own = INSTRUCTIONS.get(_operation(node), 1) if isinstance(node, Call | BinaryOp) else len(children(node))
         return own + sum(map(of, children(node)))
 
     return sum(of(statement.value) for statement in each.statements)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from compute.labs.equations.forms.pass_kernel import PassKernel, c_head
 from compute.labs.equations.forms.printing import Language, by_array, filled
-from compute.labs.equations.forms.sweep import Sweep, c_head
 from compute.labs.equations.tree import Tap
 
 THREADS, THREAD_ROWS = (32, 8), 4  # of a workgroup in x and y; rows of a thread
@@ -34,26 +34,26 @@ def language() -> Language:
     )  # fmt: skip
 
 
-def begin_of(sweep: Sweep, title: str, form: str, numbers: Sequence[str] = ()) -> str:
+def begin_of(kernel: PassKernel, title: str, form: str, numbers: Sequence[str] = ()) -> str:
     """Return the begin of a program: its bindings and numbers. numbers: further members of the struct of all."""
-    fields = sweep.system.fields
-    read = sweep.read if not numbers else [f"{field}_in" for field in fields]
-    written = sweep.written if not numbers else [f"{field}_out" for field in fields]
+    fields = kernel.system.fields
+    read = kernel.read if not numbers else [f"{field}_in" for field in fields]
+    written = kernel.written if not numbers else [f"{field}_out" for field in fields]
     arrays = [(array, "read") for array in read] + [(array, "read_write") for array in written]
-    text = c_head(title, form, [sweep]) + "\n"
+    text = c_head(title, form, [kernel]) + "\n"
     for k, (array, access) in enumerate(arrays):
         text += f"@group(0) @binding({k}) var<storage, {access}> {array}: array<f32>;\n"
-    members = ["ny: i32,", "nx: i32,", *numbers, *(f"{name}: f32," for name in sweep.cell.numbers), "zero: u32 }"]
+    members = ["ny: i32,", "nx: i32,", *numbers, *(f"{name}: f32," for name in kernel.cell.numbers), "zero: u32 }"]
     text += filled(members, "struct Numbers { ", " " * 17) + "\nvar<immediate> p: Numbers;\n"
     return text + "\nfn index_of(row: i32, column: i32) -> u32 { return u32(row) * u32(p.nx) + u32(column); }\n"
 
 
-def module(sweeps: list[Sweep], title: str) -> str:
+def module(kernels: list[PassKernel], title: str) -> str:
     """Return the text of one pass; several passes are several programs, as each has its own bindings."""
-    (sweep,) = sweeps
-    text = begin_of(sweep, title, "one step in WGSL")
-    for array in sweep.wide:
-        edge = sweep.edge(array)
+    (kernel,) = kernels
+    text = begin_of(kernel, title, "one step in WGSL")
+    for array in kernel.wide:
+        edge = kernel.edge(array)
         ghost = AT[edge.kind].format(array, repr(2 * edge.value))
         text += f"""
 // A cell of {array}, or a ghost cell beyond an edge.
@@ -62,45 +62,45 @@ fn {array}_at(row: i32, column: i32) -> f32 {{
     return {ghost};
 }}
 """
-    return text + cell_function(sweep) + _kernel(sweep)
+    return text + cell_function(kernel) + _kernel(kernel)
 
 
-def cell_function(sweep: Sweep) -> str:
+def cell_function(kernel: PassKernel) -> str:
     """Return the function of the formula, and the struct of its results if they are several."""
-    cell, several = sweep.cell, len(sweep.cell.targets) > 1
+    cell, several = kernel.cell, len(kernel.cell.targets) > 1
     text = f"\nstruct Cell {{ {', '.join(f'{target}: f32' for target in cell.targets)} }}\n" if several else ""
     arguments = by_array(cell, [f"{argument}: f32" for argument in cell.arguments], " " * len("fn cell("))
     text += f"\nfn cell({arguments}) -> {'Cell' if several else 'f32'} {{\n{language().body(cell.statements)}\n"
-    return text + f"    return {f'Cell({sweep.results})' if several else sweep.results};\n}}\n"
+    return text + f"    return {f'Cell({kernel.results})' if several else kernel.results};\n}}\n"
 
 
-def _kernel(sweep: Sweep) -> str:
-    diagonal = {tap.array for tap in sweep.cell.taps if tap.dx and tap.dy}
+def _kernel(kernel: PassKernel) -> str:
+    diagonal = {tap.array for tap in kernel.cell.taps if tap.dx and tap.dy}
     text = f"\n@compute @workgroup_size({THREADS[0]}, {THREADS[1]})\n"
     text += "fn step(@builtin(global_invocation_id) id: vec3<u32>) {\n"
     text += f"    let column = i32(id.x);\n    let first = i32(id.y) * {THREAD_ROWS};\n"
     text += "    if (column >= p.nx || first >= p.ny) { return; }\n"
-    if "x" in sweep.coordinates:
-        text += f"    let x = exact((f32(column) + 0.5) * {sweep.dx!r});\n"
-    if sweep.wide:
-        text += "".join(_declared(array, array in diagonal) for array in sweep.wide)
+    if "x" in kernel.coordinates:
+        text += f"    let x = exact((f32(column) + 0.5) * {kernel.dx!r});\n"
+    if kernel.wide:
+        text += "".join(_declared(array, array in diagonal) for array in kernel.wide)
         text += "    if (column > 0 && column + 1 < p.nx && first > 0 && "
         text += f"first + {THREAD_ROWS} < p.ny) {{\n        let start = index_of(first - 1, column);\n"
         text += "".join(
-            _loaded(array, array in diagonal, "{0}_in[start + u32({1}) * u32(p.nx){2}]") for array in sweep.wide
+            _loaded(array, array in diagonal, "{0}_in[start + u32({1}) * u32(p.nx){2}]") for array in kernel.wide
         )
         text += "    } else {\n"
-        text += "".join(_loaded(array, array in diagonal, "") for array in sweep.wide)
+        text += "".join(_loaded(array, array in diagonal, "") for array in kernel.wide)
         text += "    }\n"
     text += f"    /*unroll*/ for (var i_row = 0; i_row < {THREAD_ROWS}; i_row++) {{\n        let row = first + i_row;\n"
     text += "        if (row >= p.ny) { return; }\n        let here = index_of(row, column);\n"
-    if "y" in sweep.coordinates:
-        text += f"        let y = exact((f32(row) + 0.5) * {sweep.dx!r});\n"
-    given = [_value(sweep, tap, tap.array in diagonal) for tap in sweep.cell.taps]
-    given += [name if name in sweep.coordinates else f"p.{name}" for name in sweep.cell.names]
-    text += f"        let new_cell = cell(\n            {by_array(sweep.cell, given, ' ' * 12)});\n"
-    several = len(sweep.cell.targets) > 1
-    for target, out in zip(sweep.cell.targets, sweep.written, strict=True):
+    if "y" in kernel.coordinates:
+        text += f"        let y = exact((f32(row) + 0.5) * {kernel.dx!r});\n"
+    given = [_value(kernel, tap, tap.array in diagonal) for tap in kernel.cell.taps]
+    given += [name if name in kernel.coordinates else f"p.{name}" for name in kernel.cell.names]
+    text += f"        let new_cell = cell(\n            {by_array(kernel.cell, given, ' ' * 12)});\n"
+    several = len(kernel.cell.targets) > 1
+    for target, out in zip(kernel.cell.targets, kernel.written, strict=True):
         text += f"        {out}[here] = new_cell{f'.{target}' if several else ''};\n"
     return text + "    }\n}\n"
 
@@ -139,8 +139,8 @@ def _loaded(array: str, diagonal: bool, inside: str) -> str:
 """
 
 
-def _value(sweep: Sweep, tap: Tap, diagonal: bool) -> str:
-    if tap.array not in sweep.wide:
+def _value(kernel: PassKernel, tap: Tap, diagonal: bool) -> str:
+    if tap.array not in kernel.wide:
         return f"{tap.array}_in[here]"
     name = {-1: "west", 0: "cells", 1: "east"}[tap.dx]
     shift = tap.dy + (1 if tap.dx == 0 else 1 - _sides(diagonal)[0])

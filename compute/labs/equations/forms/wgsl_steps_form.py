@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from compute.labs.equations.forms import cuda_steps_form
 from compute.labs.equations.forms.cuda_steps_form import WALL
+from compute.labs.equations.forms.pass_kernel import PassKernel
 from compute.labs.equations.forms.printing import by_array
-from compute.labs.equations.forms.sweep import Sweep
 from compute.labs.equations.forms.wgsl_form import begin_of, cell_function
 from compute.labs.equations.tree import Plan, System, Tap
 
@@ -21,7 +21,7 @@ WAVE, LEAST_ROWS = 1024, 6  # workgroups of a launch, about as many as a large G
 
 
 @dataclass(frozen=True)
-class Strips:
+class MultiStepStrips:
     """The sizes of a launch of `steps` steps, a multiple of COLUMNS, which is the number of columns lost on a side."""
 
     steps: int
@@ -38,21 +38,21 @@ class Strips:
         return strips, -(-ny // rows), rows
 
 
-def strips_of(system: System, plan: Plan) -> Strips | None:
+def strips_of(system: System, plan: Plan) -> MultiStepStrips | None:
     """Return the sizes of a launch; None if it can compute one step only: where CUDA C can, too, or with walls."""
     tiling = cuda_steps_form.tiling(system, plan, "float32")
-    return None if tiling is None or WALL in plan.passes[0].sources else Strips(tiling.steps)
+    return None if tiling is None or WALL in plan.passes[0].sources else MultiStepStrips(tiling.steps)
 
 
-def module(sweep: Sweep, strips: Strips, title: str) -> str:
+def module(kernel: PassKernel, strips: MultiStepStrips, title: str) -> str:
     """Return the text of the program."""
-    fields, steps = sweep.system.fields, strips.steps
-    periodic = sweep.edge(fields[0]).kind == "periodic"
+    fields, steps = kernel.system.fields, strips.steps
+    periodic = kernel.edge(fields[0]).kind == "periodic"
     place = "return (i % n + n) % n;" if periodic else "return clamp(i, 0, n - 1);"
-    text = begin_of(sweep, title, f"{steps} steps a launch in WGSL", ["band_rows: i32,"])
+    text = begin_of(kernel, title, f"{steps} steps a launch in WGSL", ["band_rows: i32,"])
     text += "\n// The row or column of the grid whose value cell i has.\n"
     text += f"fn place_of(i: i32, n: i32) -> i32 {{ {place} }}\n"
-    text += cell_function(sweep)
+    text += cell_function(kernel)
     text += "\n// The first and the last cell of a thread's rows at each level, in turns of even and odd number.\n"
     for field in fields:
         text += f"var<workgroup> {field}_ends: array<array<vec2<f32>, {THREADS + 2}>, {2 * steps}>;\n"
@@ -99,7 +99,7 @@ fn many_steps(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_i
                 {loop}
 {each("@_row[i_col + 1] = @_here[i_level][i_col];", 20)}                }}
                 {loop}
-{_cell(sweep, periodic)}\
+{_cell(kernel, periodic)}\
 {each("@_below[i_level][i_col] = @_row[i_col + 1];", 20)}\
 {each("@_here[i_level][i_col] = @_above[i_col];", 20)}\
 {each(f"@_above[i_col] = new_cell{'.@' if len(fields) > 1 else ''};", 20)}                }}
@@ -118,11 +118,11 @@ fn many_steps(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_i
 """
 
 
-def _cell(sweep: Sweep, periodic: bool) -> str:
+def _cell(kernel: PassKernel, periodic: bool) -> str:
     """Return the lines that compute a cell of the row `row`."""
     text, indent = "", " " * 20
-    for field in sweep.wide if not periodic else ():
-        edge, here = sweep.edge(field), f"{field}_row[i_col + 1]"
+    for field in kernel.wide if not periodic else ():
+        edge, here = kernel.edge(field), f"{field}_row[i_col + 1]"
         ghost = f"{2 * edge.value!r} - {here}" if edge.kind == "fixed" else here
         text += f"{indent}let {field}_ghost = {ghost};\n"
         for side, value, where in (
@@ -132,14 +132,14 @@ def _cell(sweep: Sweep, periodic: bool) -> str:
             ("up", "above[i_col]", "row == p.ny - 1"),
         ):
             text += f"{indent}let {field}_{side} = select({field}_{value}, {field}_ghost, {where});\n"
-    if "x" in sweep.coordinates:
-        text += f"{indent}let x = exact((f32(places[i_col]) + 0.5) * {sweep.dx!r});\n"
-    if "y" in sweep.coordinates:
-        text += f"{indent}let y = exact((f32(place_of(row, p.ny)) + 0.5) * {sweep.dx!r});\n"
-    given = [_value(tap, periodic) for tap in sweep.cell.taps]
-    given += [name if name in sweep.coordinates else f"p.{name}" for name in sweep.cell.names]
+    if "x" in kernel.coordinates:
+        text += f"{indent}let x = exact((f32(places[i_col]) + 0.5) * {kernel.dx!r});\n"
+    if "y" in kernel.coordinates:
+        text += f"{indent}let y = exact((f32(place_of(row, p.ny)) + 0.5) * {kernel.dx!r});\n"
+    given = [_value(tap, periodic) for tap in kernel.cell.taps]
+    given += [name if name in kernel.coordinates else f"p.{name}" for name in kernel.cell.names]
     inner = " " * 24
-    return f"{text}{indent}let new_cell = cell(\n{inner}{by_array(sweep.cell, given, inner)});\n"
+    return f"{text}{indent}let new_cell = cell(\n{inner}{by_array(kernel.cell, given, inner)});\n"
 
 
 def _value(tap: Tap, periodic: bool) -> str:

@@ -9,11 +9,11 @@ from PIL import Image
 from app.labs.equations.preset_tiles import (
     FOLDER,
     HEIGHT,
-    MOMENTS,
+    THUMBNAILS,
     WIDTH,
-    Moment,
     PresetAbout,
     PresetTiles,
+    Thumbnail,
     about_html,
     draw,
     renew,
@@ -34,7 +34,7 @@ def test_every_preset_has_a_tile_with_a_picture():
     made, picked, explained = tiles(presets())
     assert [item["title"] for item in made.items] == [each.title for each in presets().values()]
     assert all(item["picture"].startswith("data:image/webp") and item["line"] for item in made.items)
-    assert set(MOMENTS) == set(presets()) == {path.stem for path in FOLDER.iterdir()}
+    assert set(THUMBNAILS) == set(presets()) == {path.stem for path in FOLDER.iterdir()}
     first, second, *_ = presets()
     made._handle_msg({"pick": 1})
     made._handle_msg({"about": 0})
@@ -65,7 +65,7 @@ def test_a_preset_without_a_picture_shows_its_equations():
     assert "<math" in item["equation"]
 
 
-@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize("name", THUMBNAILS)
 def test_a_picture_shows_something(name):
     with Image.open(FOLDER / f"{name}.webp") as picture:
         assert picture.size == (WIDTH, HEIGHT)
@@ -75,7 +75,7 @@ def test_a_picture_shows_something(name):
 
 def test_a_picture_is_the_field_with_row_0_at_the_bottom_and_grey_walls():
     text = "u_t = 0*u\nu(0) = y\nwall = step(1 - x)\ndt = 1\n"
-    colours = draw(Preset("own", "Own", ("",), (), text), Moment(3, "u", "Grey"), 20, 10)
+    colours = draw(Preset("own", "Own", ("",), (), text), Thumbnail(3, "u", "Grey"), 20, 10)
     assert colours.shape == (20, 10, 3)
     assert (np.diff(colours[1:-1, 5, 0].astype(int)) < 0).all()  # darker downwards
     assert len(np.unique(colours[:, 0], axis=0)) == 1
@@ -83,7 +83,7 @@ def test_a_picture_is_the_field_with_row_0_at_the_bottom_and_grey_walls():
 
 def test_pictures_can_be_renewed(tmp_path):
     (tmp_path / "stale.webp").write_bytes(b"")
-    renew(tmp_path, {"heat": Moment(0, "u")})
+    renew(tmp_path, {"heat": Thumbnail(0, "u")})
     assert [path.name for path in tmp_path.iterdir()] == ["heat.webp"]
 
 

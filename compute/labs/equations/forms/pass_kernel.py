@@ -9,7 +9,7 @@ from compute.labs.equations.tree import COORDINATES, Edge, Pass, Plan, System, T
 
 
 @dataclass(frozen=True)
-class Sweep:
+class PassKernel:
     """One pass of `system` over the grid. cell: the pass; suffix: of the names of its functions, "" for the only one.
 
     Names of generated variables contain an underscore, those of a text never do; see tree.py.
@@ -92,11 +92,11 @@ class Sweep:
         return text.removesuffix(",") + "):"
 
 
-def sweeps_of(system: System, plan: Plan) -> list[Sweep]:
+def pass_kernels(system: System, plan: Plan) -> list[PassKernel]:
     """Return the passes of a plan; the functions of several are named after the arrays that they write."""
     if len(plan.passes) == 1:
-        return [Sweep(system, plan.passes[0])]
-    return [Sweep(system, each, "_" + "_".join(each.targets)) for each in plan.passes]
+        return [PassKernel(system, plan.passes[0])]
+    return [PassKernel(system, each, "_" + "_".join(each.targets)) for each in plan.passes]
 
 
 def equations(system: System) -> list[str]:
@@ -105,13 +105,13 @@ def equations(system: System) -> list[str]:
     return lines + [f"{name} = {words(value)}" for name, value in system.named.items()]
 
 
-def python_head(title: str, form: str, sweeps: list[Sweep]) -> str:
+def python_head(title: str, form: str, kernels: list[PassKernel]) -> str:
     """Return the docstring of a Python form."""
-    lines = "\n".join(f"    {line}" for line in equations(sweeps[0].system))
+    lines = "\n".join(f"    {line}" for line in equations(kernels[0].system))
     return f'"""{title}: one step in {form}, generated from\n\n{lines}\n"""\n'
 
 
-def c_head(title: str, form: str, sweeps: list[Sweep]) -> str:
+def c_head(title: str, form: str, kernels: list[PassKernel]) -> str:
     """Return the same as a comment of CUDA C or WGSL. form: its name, with the steps of a launch."""
-    lines = "\n".join(f"//     {line}" for line in equations(sweeps[0].system))
+    lines = "\n".join(f"//     {line}" for line in equations(kernels[0].system))
     return f"// {title}: {form}, generated from\n//\n{lines}\n"
