@@ -1,4 +1,4 @@
-"""State and events that only the browser has: keys, window size, colour scheme, visibility and the address bar."""
+"""Events and state of the browser: keys, window size, colour scheme, visibility and the address bar."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ ESCAPE = "escape"  # the key that closes `Browser.card`
 class Browser(JSComponent):
     """An invisible component that reports browser events: keys, window size, system colour scheme, visibility, Back.
 
-    It sends key presses, window sizes, whether the system prefers a dark scheme, when the browser tab is hidden or
-    shown again, and the query that Back and Forward lead to. `write_address` writes the address bar.
+    It sends key presses, window sizes, whether the system prefers a dark scheme, whether the browser tab is visible,
+    and the query of the address that Back or Forward selects. `write_address` changes the address bar.
 
-    Only the keys in `wanted` are reported: `event.key` in lower case, with "shift+" in front for keys whose name has
-    several letters, such as "shift+backspace", and for a letter if `wanted` has that form; "ctrl+z" for Ctrl or Command
-    with Z, and "ctrl+shift+z" for these with Shift, or for Ctrl+Y. Arrows, + and - repeat while pressed. A
-    reported key has no other effect in the browser.
+    Only keys in `wanted` are reported, as `event.key` in lower case. Keys with names of several letters get the prefix
+    "shift+", as in "shift+backspace"; a letter gets it if `wanted` contains that form. Ctrl+Z or Command+Z is "ctrl+z";
+    with Shift, and for Ctrl+Y, it is "ctrl+shift+z". Arrows, + and - repeat while pressed. The browser itself ignores
+    a reported key.
 
-    The page's keys take precedence over the focused element: a lecturer who has clicked a button, a switch or a list
-    and then presses Space means run or pause; Enter still presses the button. Elements keep the keys that they cannot
-    do without: every key in a text field and in an open list or menu; Space in a dialog, and on a switch, a file field
-    or a closed list that was focused with Tab, as no other key operates them; arrows on sliders, in dialogs, and on
-    tabs and lists that were focused with Tab; Home and End on sliders.
+    The page's keys take precedence over the focused element: Space runs or pauses the lab even if a button, a switch
+    or a list was clicked before, and Enter presses the button. Elements keep the keys without which they cannot be
+    used: all keys in a text field and in an open list or menu; Space in a dialog, and on a switch, a file field or a
+    closed list that was focused with Tab; arrows on sliders, in dialogs, and on tabs and lists that were focused with
+    Tab; Home and End on sliders.
     """
 
-    wanted = param.List(default=[], item_type=str, doc="Keys that have an action now.")
+    wanted = param.List(default=[], item_type=str, doc="Keys that currently have an action.")
     presenter = param.Boolean(default=False, doc="Whether type is scaled up for the back row.")
-    address = param.Dict(default={}, doc="Query of the page's address, and whether it is a new entry.")
-    card = param.String(default="", doc="CSS class of the card that was opened last, with the focus; empty: none.")
+    address = param.Dict(default={}, doc="Query of the page's address, and whether to add a history entry.")
+    card = param.String(default="", doc="CSS class of the latest opened card, which gets the focus; empty: none.")
     ui = param.String(default="", doc="Level of the page in its address; empty: the whole page.")
     dark = param.Boolean(default=False, doc="Whether the dark scheme is shown.")
 

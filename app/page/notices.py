@@ -43,8 +43,8 @@ class Notices:
     def tell(self, kind: str, text: str, about: str = "") -> None:
         """Show `text`, escaped; kind is "info", "success", "warning" or "error".
 
-        A note that is still shown is not repeated, but its time starts again. about: name of an ongoing activity, whose
-        note replaces the previous one about the same activity.
+        If the same note is still shown, it is not repeated, but its time starts again. about: name of an ongoing
+        activity; the note replaces the previous note about that activity.
         """
         note = self._tell(kind, text)
         before = self._about.get(about) if about else None
@@ -66,7 +66,7 @@ class Notices:
         return note
 
     def seen(self) -> None:
-        """Start the notes' time when the browser has drawn the lab: a slow one takes longer than a note stays."""
+        """Start the timers of the notes once the browser has drawn the lab, which can take longer than LIFE."""
         self._seen = True
         for note in self.panel.objects:
             self._count(note)
@@ -82,7 +82,7 @@ class Notices:
         self.panel.objects = [note for note in self.panel.objects if note.severity == "error"]
 
     def resumed(self) -> None:
-        """Remove the notes that say why the lab was paused: it runs again, or shows another state."""
+        """Remove the notes about why the lab was paused, since it runs again or shows another state."""
         kept = [note for note in self.panel.objects if note not in self._pauses]
         self._pauses.clear()
         if len(kept) < len(self.panel.objects):
@@ -97,9 +97,9 @@ class Notices:
                 self._pauses.append(self._tell("warning", f"Paused: {reason}"))
             case messages.EngineRestarted(reason=reason, seconds=seconds):
                 words = f"The engine was restarted after {seconds:.1f} s ({reason})."
-                self.tell("warning", f"{words} It goes on from the last good field.")
+                self.tell("warning", f"{words} The lab continues from the last good field.")
             case FellBack(reason=reason):
-                words = "The lab goes on on the processor, from its last good state."
+                words = "The lab continues on the CPU, from its last good state."
                 self.tell("error", f"The engine stopped: {reason}. {words}")
             case messages.LabFailed(reason=reason):
                 advice = "Press Run to start it again from its initial state; other pages are not affected."

@@ -1,12 +1,13 @@
-"""Builds pages and labs, one after the other, in a thread separate from the event loop that all tabs share.
+"""Builds pages and labs, one at a time, in a thread separate from the event loop that all tabs share.
 
-A page takes 0.4 s of Python, and a lab the first time it is shown takes as long. In the event loop this would freeze
-all tabs. In the builder's thread the frames continue: Python switches to the loop at least every SWITCH seconds.
+A page takes 0.4 s of Python, and so does a lab that is shown for the first time. On the event loop, this would freeze
+all tabs. While the builder's thread runs, Python switches to the loop at least every SWITCH seconds, so that frames
+continue.
 
-Only one build runs at a time, with its document as the current one, and no other thread changes that document: a new
-page has no browser yet, and for an open page the builder acquires the session's lock, like any callback. The document
-is also held, so that the thread writes no messages: the changes are encoded here as one message, which the loop sends,
-and requests to the loop (timers, callbacks) are passed to it afterwards.
+No other thread changes the document of a build, which is Bokeh's current document while it runs: a new page has no
+browser yet, and for an open page the builder acquires the session's lock, like any callback. The document is also held,
+so that the thread writes no messages: the changes are encoded here as one message, which the loop sends, and requests
+to the loop (timers, callbacks) are passed to it afterwards.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class BuildTurn:
 
 
 class Builder:
-    """One thread, whose turns are granted in the order of the requests."""
+    """A thread that builds in turns, granted in the order of the requests."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="builder")
@@ -177,7 +178,7 @@ class Builder:
             turn.end()
 
     def loop(self) -> IOLoop | None:
-        """Return the event loop that runs in this thread, or for which this thread builds; None without one."""
+        """Return the event loop that runs in this thread or for which it builds; None without one."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -185,7 +186,7 @@ class Builder:
         return IOLoop.current()
 
     def install(self, application: Application) -> None:
-        """Build every page of `application` in the builder's thread; its session waits for it."""
+        """Build every page of `application` in the builder's thread; sessions wait for their page."""
         begin, build = application.on_session_created, application.initialize_document
         built: WeakKeyDictionary[Document, Exception | None] = WeakKeyDictionary()
 
@@ -214,7 +215,7 @@ def _session(document: Document) -> Any:
 
 
 def _in(document: Document, work: Callable[[], Made]) -> Made:
-    """Call `work` with `document` as Bokeh's current document, restore that even after an error, return the result."""
+    """Call `work` with `document` as Bokeh's current document; restore the former one even after an error."""
     found: list[Made] = []
     failed: list[BaseException] = []
 

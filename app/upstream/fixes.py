@@ -1,6 +1,6 @@
 """The fixes of Panel, Bokeh and panel-material-ui, and their switch.
 
-The page also works without the fixes, slower and with the faults that they repair. The environment variable
+Without the fixes the page also works, but slower and with the faults that they repair. The environment variable
 FIELDLAB_FIXES selects them:
 
 * `all` (default), `none`, or names separated by commas;
@@ -60,7 +60,7 @@ FIXES: tuple[Fix, ...] = (
 
 
 def chosen(setting: str | None = None) -> frozenset[str]:
-    """Return the names of the fixes that `setting` enables; None reads FIELDLAB_FIXES. ValueError for invalid ones."""
+    """Return the names of the fixes that `setting` enables; None reads FIELDLAB_FIXES. ValueError if invalid."""
     words = [word.strip() for word in (os.environ.get(SETTING, ALL) if setting is None else setting).split(",")]
     known = {fix.name for fix in FIXES}
     if words in ([ALL], [NONE]):
@@ -88,12 +88,12 @@ def _state(fix: Fix, is_chosen: bool) -> str:
 
 
 def active() -> list[Fix]:
-    """Return the enabled fixes whose probe succeeded."""
+    """Return the fixes that are enabled and passed their probe."""
     return [fix for fix in FIXES if states()[fix.name] == ON]
 
 
 def install() -> None:
-    """Install the server's part of the active fixes, and log the fixes whose probe failed."""
+    """Install the server's part of the active fixes, and log the fixes that failed their probe."""
     for fix in FIXES:
         if (state := states()[fix.name]) not in (ON, OFF, NOT_NEEDED):
             log.warning("fix %s is off: %s %s: %s", fix.name, fix.package, fix.version, state)

@@ -95,13 +95,15 @@ def _hear_numba() -> None:
     from numba.core import event
 
     class NumbaListener(event.Listener):  # type: ignore[misc]
+        """Announces the compilations of Numba."""
+
         def on_start(self, event: event.Event) -> None:
             """Announce the start of a compilation by Numba."""
             function = event.data["dispatcher"].py_func
             _begin(f"{function.__module__}.{function.__qualname__}")
 
         def on_end(self, event: object) -> None:  # noqa: ARG002 - Numba's signature
-            """Announce its end."""
+            """Announce the end of a compilation."""
             _end()
 
     event.register("numba:compile", NumbaListener())

@@ -24,13 +24,13 @@ from compute.devices.webgpu_probe import copy, time_is_plausible
 INTERFACES = ("Vulkan", "Metal", "DX12")  # without OpenGL: its compute shaders lack features of the kernels
 STORED = ("float32", "int32", "uint32", "uint16", "uint8", "float64", "int64")  # the last two as pairs of words
 SOFTWARE = "FIELDLAB_WEBGPU"  # environment variable; "software" selects adapters that run on the CPU, "off" none
-PIECE = 2**26  # bytes written at once: wgpu copies each piece before the transfer
+PIECE = 2**26  # bytes per write; wgpu copies each piece before the transfer
 ROOM_PIECE = 2**27  # bytes of a buffer that tests for free memory
 PROBE_BYTES = 2**24  # of the copy that checks the timestamps
 
 
 class WebGpu(Device):
-    """GPU `index` of those that WebGPU lists, without software adapters; 0 is the one that the system prefers."""
+    """GPU number `index` of `adapters()`; number 0 is the GPU that the system prefers."""
 
     kind = "gpu"
     copies_at_once = False
@@ -53,7 +53,7 @@ class WebGpu(Device):
 
     @staticmethod
     def missing() -> str | None:
-        """Return why WebGPU cannot compute on this machine; None if it can."""
+        """Return why WebGPU cannot compute on this machine; None without such a reason."""
         if error := _import_error():
             return f"wgpu cannot be imported ({error})"
         if _is_off():
@@ -144,7 +144,7 @@ class WebGpu(Device):
         return math.inf
 
     def has_room(self, nbytes: int) -> bool:
-        """Allocate `nbytes` bytes, release them, and return whether that was possible."""
+        """Return whether `nbytes` bytes can be allocated, by allocating and releasing them."""
         pieces = [min(ROOM_PIECE, nbytes - start) for start in range(0, nbytes, ROOM_PIECE)]
         found: list[Storage] = []
         try:
@@ -195,7 +195,7 @@ def _all_adapters() -> tuple[Any, ...]:
     extras.set_instance_extras(backends=INTERFACES)
     try:
         first = wgpu.gpu.request_adapter_sync(power_preference="high-performance").info
-    except RuntimeError:  # wgpu raises it if there is no adapter at all
+    except RuntimeError:  # no adapter exists
         return ()
     known = wgpu.gpu.enumerate_adapters_sync()  # on Windows, those of Vulkan and of DirectX 12
     same = [each for each in known if each.info["backend_type"] == first["backend_type"]]
@@ -211,7 +211,7 @@ def _is_software(info: Any) -> bool:
 
 
 def adapters() -> tuple[Any, ...]:
-    """Return the adapters to compute on: GPUs, or as FIELDLAB_WEBGPU selects those that run on the CPU, or none."""
+    """Return the adapters to compute on: GPUs, or with FIELDLAB_WEBGPU software adapters or none."""
     if _is_off():
         return ()
     software = os.environ.get(SOFTWARE) == "software"
@@ -230,7 +230,7 @@ def _shared(index: int) -> Gpu:
 
 
 def listed() -> tuple[list[dict[str, Any]], str | None]:
-    """Return {name, memory, interface} of every GPU, with the unknown memory as 0, and the driver of the first."""
+    """Return {name, memory, interface} of every GPU and the driver of the first; memory is unknown and given as 0."""
     if _import_error() is not None or _is_off():
         return [], None
     found = [each.info for each in _all_adapters() if not _is_software(each.info)]

@@ -1,10 +1,10 @@
-"""Compiles the .wgsl file next to a caller to kernels for a GPU of WebGPU.
+"""Compiles WGSL files and texts to kernels for a GPU of WebGPU.
 
-A kernel of such a file has the file's bindings, arrays in their order, and the numbers of its `struct Numbers`, whose
-last member is always `zero: u32`, 0 at run time. A compiler must not assume this 0, which keeps roundings exact:
-`product(a, b)` is fma(a, b, -0), whose result cannot be fused with a following sum; `exact(x)` and `kept(x)` return x
-through an exclusive or, so that a product, or a difference, is neither fused nor rearranged. WGSL allows both
-otherwise.
+The arguments of a kernel are the arrays bound in its file, in the order of their bindings, and the members of its
+`struct Numbers`. The last member is always `zero: u32`; it is 0 at run time, which a compiler cannot know. This keeps
+roundings exact where WGSL permits compilers to fuse and rearrange operations: `product(a, b)` is fma(a, b, -0), which
+cannot be fused with a following sum; `exact(x)` and `kept(x)` return x exclusive-or `zero`, so that a product, or a
+difference, is neither fused nor rearranged.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from compute.devices.webgpu_passes import Gpu, Storage, WgpuArray
 
 MOST_GROUPS = 65535  # of one dimension
 BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")
-VECTORS = re.compile(r"@binding\((\d+)\) var<storage, \w+> \w+: array<vec")  # read beyond an array's last word
+VECTORS = re.compile(r"@binding\((\d+)\) var<storage, \w+> \w+: array<vec")  # can read beyond the last word
 NUMBERS = re.compile(r"struct Numbers \{([^}]*)\}")
-MOST_GENERATED = 64  # kernels of programs without a file that a GPU keeps
-INLINE = Path("inline.wgsl")  # the name of a text in error messages
+MOST_GENERATED = 64  # cached kernels of programs without a file, per GPU
+INLINE = Path("inline.wgsl")  # stands for a program without a file in error messages
 INCLUDE = re.compile(r'^#include "(\w+\.wgsl)"$', re.MULTILINE)  # a file in the folder of this module
 LOOP = re.compile(r"/\*unroll\*/\s*for \(var (\w+) = (\d+); \1 < (\d+)(?: \+ (\d+))?; \1\+\+\) \{")
 
@@ -39,10 +39,10 @@ ARRAY = re.compile(r"/\*registers\*/ var (\w+): array<(?:array<(\w+), ([\d +]+)>
 
 @dataclass(frozen=True)
 class WgslProgram:
-    """A .wgsl file with the values of its upper-case names.
+    """A .wgsl file or text, with values for its upper-case names.
 
-    exact: which roundings are kept: 0 none (fused and rearranged at will), 1 products, 2 also differences; code: the
-    text, if it is not in a file.
+    defines: (name, value) pairs; exact: which roundings are kept: 0 none (the compiler may fuse and rearrange),
+    1 products, 2 also differences; code: the text of a program without a file.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class WgslProgram:
 
     @property
     def text(self) -> str:
-        """The text that is compiled."""
+        """The text to compile: with included files, values of the names, and the functions that keep roundings."""
         text = INCLUDE.sub(_included, self.code or self.path.read_text(encoding="utf-8"))
         for name, value in self.defines:
             text = re.sub(rf"\b{name}\b", str(value), text)
@@ -69,7 +69,7 @@ class WgslProgram:
 
 
 def program(code: str, exact: int = 0) -> WgslProgram:
-    """Return the program of a text without a file; by default the compiler may choose the roundings."""
+    """Return the program of a text; by default the compiler may choose the roundings."""
     return WgslProgram(INLINE, exact=exact, code=code)
 
 
@@ -101,10 +101,10 @@ def unroll(text: str) -> str:
 
 
 def in_registers(text: str) -> str:
-    """Replace the arrays of one or two dimensions marked /*registers*/ by a variable for each element, 0 at first.
+    """Replace each one- or two-dimensional array marked /*registers*/ by a variable per element, initially 0.
 
-    Drivers keep an array of a function in memory that is assigned in a branch or copied as a whole. All indices must be
-    sums of numbers, as they are in unrolled loops.
+    Drivers keep a function's array in memory if it is assigned in a branch or copied as a whole. All indices must be
+    sums of integers, as in unrolled loops.
     """
     while found := ARRAY.search(text):
         name, rows, columns = found[1], _sum(found[5]), _sum(found[3] or "")
@@ -197,6 +197,6 @@ def launch(
 def folded(groups: int) -> tuple[int, int]:
     """Return a grid of at least `groups` workgroups in two dimensions, each within WebGPU's limit.
 
-    In a kernel with workgroup_size(256): k = id.y * 65535 * 256 + id.x, with id the global invocation's.
+    In a kernel with workgroup_size(256): k = id.y * 65535 * 256 + id.x, where id is the global_invocation_id.
     """
     return min(groups, MOST_GROUPS), -(-groups // MOST_GROUPS)

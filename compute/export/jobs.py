@@ -1,4 +1,4 @@
-"""Jobs run work in child processes of low priority, so that pages stay responsive; all such work runs as a job.
+"""Jobs: work in child processes of low priority, so that pages stay responsive.
 
 A job is a function of compute.export.tasks with its arguments. It reports progress, can be paused, resumed and
 cancelled, and has a deadline. If its process dies, is stopped or falls silent, the job fails with the reason. Only the
@@ -50,7 +50,7 @@ class Queued(Protocol):
 class JobLane:
     """Jobs that share turns. turns: concurrent jobs; deadline: seconds of running, without pauses.
 
-    background: run only in processor time that no other process uses, so that pages are not delayed.
+    background: whether they run only in idle processor time, so that pages are not delayed.
     """
 
     name: str
@@ -85,12 +85,12 @@ class JobQueue:
         self.used: SparePool[TaskProcess] = SparePool(MOST_KEPT)
 
     def add(self, job: Queued) -> None:
-        """Append `job` to the waiting jobs; `deal` gives it a turn."""
+        """Append `job` to the waiting jobs; `deal` grants its turn."""
         with self._lock:
             self._waiting.append(job)
 
     def remove(self, job: Queued) -> None:
-        """Remove `job`, waiting or running. Do nothing if it is neither."""
+        """Remove a waiting or running job. Do nothing for other jobs."""
         with self._lock:
             if job in self._waiting:
                 self._waiting.remove(job)
@@ -207,7 +207,7 @@ class Job:
         self._thread: threading.Thread | None = None
         self._process: TaskProcess | None = None
         self._started = self._has_turn = False
-        self._holds = 0  # number of the last hold and whether it is active, for the thread
+        self._holds = 0  # number of holds; `_held`: whether the last one is active; read by the thread
         self._held, self._sent_hold = False, 0
         self._gone = threading.Event()
 
@@ -231,7 +231,7 @@ class Job:
         return self._queue.before(self)
 
     def pause(self) -> None:
-        """Hold the process at its next report of progress. Do nothing if the job has not started."""
+        """Let the process stop at its next report of progress. Do nothing if the job has not started."""
         with self._lock:
             if self.over or self.state == "paused" or self._thread is None:
                 return
@@ -309,7 +309,7 @@ class Job:
         try:
             with self._lock:
                 self._process = process
-                if self.over:  # cancelled meanwhile
+                if self.over:  # cancelled before the process was assigned
                     process.kill()
             outcome = process.run(
                 task, limits, on_answer=self._on_answer, is_paused=partial(self._forward_holds, process)

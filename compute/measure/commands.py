@@ -1,7 +1,7 @@
 """`fieldlab bench`: its options, progress, tables and output files.
 
-A terminal shows a progress bar, other outputs one line a task. The bar is drawn only when the bench reports progress,
-which happens between samples: it has no thread that could run during a sample.
+A terminal shows a progress bar, other outputs one line per task. The bar is drawn only when the benchmark reports
+progress, between two samples: it has no thread that could run during a sample.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OK, DISAGREED = 0, 1  # exit codes
 LONGEST_BUDGET = 3600.0  # seconds
 WIDTH = 150  # columns of the tables if the output is not a terminal
 REDRAW = 0.25  # seconds between two drawings of the bar
-SURE = 0.02  # fraction of the run after which the time left is estimated
+SURE = 0.02  # completed fraction of the run from which the time left is estimated
 FILES = ("csv", "pyperf", "trace")  # options that name a file in addition to the record
 
 
@@ -47,9 +47,7 @@ def add_bench(commands: Any, arguments: Sequence[str]) -> None:
         bench.add_argument(f"--{option.name}", type=_list, help=option.help)
     bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")
     bench.add_argument("--dtypes", type=_list, help="some of the lab's dtypes (default: all)")
-    whole_run = (
-        "seconds for the run, without compiling, references and data; one that needs it takes up to 30 (default 60)"
-    )
+    whole_run = "seconds for the run without compiling, references and data; checks may extend it to 30 (default 60)"
     bench.add_argument("--budget", type=_seconds, default=60.0, help=whole_run)
     bench.add_argument("--json", action="store_true", help="print the record as JSON instead of tables")
     _add_files(bench)
@@ -99,7 +97,7 @@ def _bench(chosen: argparse.Namespace, command: str) -> int:
         _write(name, path, record, list(exports.series_of_bench(chosen.lab, results, benchmark.rate.step)))
         sys.stderr.write(f"wrote {path}\n")
     if results.interrupted:
-        raise type(results.interrupted)("what was measured before it is kept")
+        raise type(results.interrupted)("the measurements made so far are kept")
     if not any(row.measurement for row in results.rows):
         why = next((row.reason for row in results.rows if row.reason and row.status != "missing"), "no case fits")
         sys.stderr.write(f"fieldlab: nothing was measured in {chosen.budget:g} s: {why}; a larger --budget may help\n")
@@ -128,7 +126,7 @@ def benchmark_named(lab: str) -> Benchmark:
         if lab == known.LAB:
             return benchmark_of(known)
     names = ", ".join(sorted(known.LAB for known in labs()))
-    raise ValueError(f"there is nothing to bench in a lab called {lab!r}; there is in: {names}")
+    raise ValueError(f"lab must be one of {names}, not {lab!r}")
 
 
 def _plan(chosen: argparse.Namespace, benchmark: Benchmark) -> BenchPlan:
@@ -146,13 +144,13 @@ def _plan(chosen: argparse.Namespace, benchmark: Benchmark) -> BenchPlan:
 
 
 def _own_options(arguments: Sequence[str]) -> tuple[Option, ...]:
-    """Return the options of the lab that `arguments` names; () if it does not exist."""
+    """Return the options of the lab that `arguments` names; () for an unknown lab."""
     named = [lab for lab in labs() if arguments[:2] == ["bench", lab.LAB]]
     return benchmark_of(named[0]).options if named else ()
 
 
 def _parsed(option: Option, texts: tuple[str, ...] | None) -> tuple[Any, ...]:
-    """Return the parsed entries of a lab's own option; () if it was not given."""
+    """Return the parsed entries of a lab's own option; () for an omitted option."""
     if texts == ():
         raise ValueError(f"--{option.name}: no {option.name.rstrip('s')} is given")
     try:
@@ -254,7 +252,7 @@ class ProgressBar:
 
 
 class ProgressLines:
-    """Progress as one line a task."""
+    """Progress as one line per task."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._words = console, ""

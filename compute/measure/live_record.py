@@ -49,12 +49,12 @@ class ShownTimings:
 
     @property
     def empty(self) -> bool:
-        """Whether there are no measurements."""
+        """Whether the readout has no measurements."""
         return not self.live and not self._measured
 
     @property
     def timed(self) -> bool:
-        """Whether there is a time other than that of a first call."""
+        """Whether any call but a first one was timed."""
         return any(seconds > 0 for series in self.series() for seconds in series.seconds)
 
     @property
@@ -73,7 +73,7 @@ class ShownTimings:
         return [standing for standing in standings if standing.measurement is not None]
 
     def record(self) -> dict[str, Any]:
-        """Return everything as plain values: times in seconds, rates a second, None for unmeasured numbers."""
+        """Return everything as plain values: times in seconds, rates per second, None for unmeasured numbers."""
         parameters = {name: _plain(value) for name, value in self.values.items()} | {"included": INCLUDED}
         rate = self.rate and {name: getattr(self.rate, name) for name in ("unit", "work", "step", "roof", "counted")}
         return {

@@ -1,6 +1,6 @@
-"""The wire between a process and its child: pickled messages and file descriptors over a UNIX socket.
+"""Connection between a process and its child: pickled messages and file descriptors over a UNIX socket.
 
-Both ends run the same program, so that unpickling is safe. A message consists of a header (the bytes of its pickle and
+Unpickling is safe, since both ends run the same program. A message consists of a header (the bytes of its pickle and
 its number of descriptors), the pickle, and one byte that carries the descriptors, if any. A header beyond the bounds,
 which a child with corrupted memory may send, ends the channel.
 """
@@ -44,7 +44,7 @@ class Channel:
 
     @classmethod
     def inherited(cls, descriptor: int, references: Mapping[type, Any] | None = None) -> Channel:
-        """Return a child's end, whose descriptor was passed to it; its own children do not inherit that."""
+        """Return the child's end from the descriptor passed to it, which its own children do not inherit."""
         os.set_inheritable(descriptor, False)
         return cls(socket.socket(fileno=descriptor), references)
 
@@ -66,7 +66,7 @@ class Channel:
         self._unsent += self._packed(message, 0)
 
     def flush(self) -> bool:
-        """Send posted messages as far as the socket accepts them without blocking; return whether all are sent.
+        """Send posted messages until the socket would block; return whether all are sent.
 
         Messages to a closed end are dropped: reading reports the end.
         """
@@ -89,7 +89,7 @@ class Channel:
         return True
 
     def receive(self) -> tuple[Any, list[int]]:
-        """Return the next message and its descriptors, which the caller closes. Block until it has arrived.
+        """Return the next message and its descriptors, which the caller closes. Block until a message arrives.
 
         EOFError or OSError at the end of the channel. If this process is at its limit of descriptors, fewer arrive; the
         messages after them stay readable.

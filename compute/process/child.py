@@ -1,6 +1,6 @@
-"""A child process: how it is started, signalled and ended, and how it prepares itself.
+"""Start, signal and end child processes; functions with which a child sets itself up.
 
-A process is never signalled after it has been waited for: until then its process id cannot be reused.
+A process is never signalled after the parent has waited for it, since the system may then reuse its process id.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from compute.process.watchdog import ProcessState
 PROC = Path("/proc")  # Linux's process information; absent on other systems
 KILLED = 10.0  # s for the system to end a killed process
 CHECK = 0.005  # s between checks whether a process has ended
-NICE = 10  # of children with low priority: the page, its engines and the browser come first
+NICE = 10  # of children with low priority: the page, its engines and the browser take precedence
 P = TypeVar("P", bound="ChildProcess")
 DIE_WITH_PARENT, NAME = 1, 15  # PR_SET_PDEATHSIG and PR_SET_NAME of prctl(2)
 
 
 @dataclass(frozen=True)
 class ProcessEnd:
-    """How a process ended. natural: a crash, an exit, or a kill by the kernel for lack of memory; no other kill."""
+    """How a process ended. natural: whether it exited, crashed or ran out of memory, and was not killed otherwise."""
 
     text: str
     natural: bool
@@ -45,9 +45,9 @@ class ProcessEnd:
 class ChildProcess:
     """A fresh interpreter (never a fork) that runs `python -m MODULE DESCRIPTOR ARGUMENTS`.
 
-    It imports nothing of this process's main module. The descriptor is its end of `channel`. leads: it leads a process
-    group with all its children, which is killed as a whole; otherwise it is in this process's group. environment:
-    variables in addition to this process's. Ctrl-C in a terminal does not reach it: this process ends it in order.
+    It does not import this process's main module. The descriptor is its end of `channel`. Ctrl-C in a terminal does not
+    reach it; this process ends it in an orderly way. leads: it leads a process group with all its children, which is
+    killed as a whole; otherwise it joins this process's group. environment: variables in addition to this process's.
 
     `kill` may be called from any thread at any time, and sets `killed`.
     """
@@ -79,7 +79,7 @@ class ChildProcess:
         self._oom_kills = oom_kills()
 
     def begin_work(self) -> None:
-        """Note that the process begins its work: only from now on may it end for lack of memory."""
+        """Record that the work begins: only kills by the kernel from now on can explain its end."""
         self._oom_kills = oom_kills()
 
     @property
@@ -94,12 +94,12 @@ class ChildProcess:
         return not self.exited and self.state.status != psutil.STATUS_STOPPED
 
     def kill(self) -> None:
-        """Kill the process, with its group if it leads one. Do nothing if it has been waited for."""
+        """Kill the process, with its group if it leads one. Do nothing after its end was collected."""
         self.killed = True
         with self._lock:
             self._look()
             if self._process.returncode is None:
-                with suppress(ProcessLookupError, PermissionError):  # it has exited and was not waited for
+                with suppress(ProcessLookupError, PermissionError):  # it has exited, but its end was not collected
                     os.killpg(self.pid, signal.SIGKILL) if self._leads else self._process.kill()
 
     def end(self, patience: float = 0.0) -> ProcessEnd:
@@ -122,7 +122,7 @@ class ChildProcess:
         self.channel.close()
 
     def _look(self) -> bool:
-        """Return whether the process has ended, with the lock held; do not wait for it, which would free its id."""
+        """Return whether the process has ended, without collecting its end, which would free its id. Needs the lock."""
         try:
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
         except ChildProcessError:  # waited for already, or the system keeps no zombies (SIGCHLD is ignored)
@@ -138,7 +138,7 @@ class ChildProcess:
 
 
 def _ending(code: int, oom_kills: float) -> ProcessEnd:
-    """Describe an exit code; oom_kills: processes that the kernel killed meanwhile for lack of memory, nan unknown."""
+    """Describe an exit code. oom_kills: kills of the kernel for lack of memory during the work, nan if unknown."""
     if code >= 0:
         return ProcessEnd(f"it ended with exit code {code}", natural=True)
     text = f"it was ended by {signal.Signals(-code).name}"
@@ -172,7 +172,7 @@ def _interrupts_blocked() -> Iterator[None]:
 
 
 class SparePool(Generic[P]):
-    """At most `most` idle processes for the next work: starting one takes a second or two of processor time.
+    """Keeps up to `most` idle processes for reuse, since a start costs one to two seconds of processor time.
 
     Methods may be called from any thread.
     """
@@ -202,7 +202,7 @@ class SparePool(Generic[P]):
             process.close()
 
     def take(self) -> P | None:
-        """Remove and return the latest idle process that is usable; close the others on the way. None without one."""
+        """Remove and return the latest usable process, None without one; close unusable ones that precede it."""
         while process := self._remove():
             if process.usable:
                 return process
@@ -225,7 +225,7 @@ class SparePool(Generic[P]):
             process.close()
 
     def _remove(self, process: P | None = None) -> P | None:
-        """Remove and return `process`, or the latest one; None if it is not idle here."""
+        """Remove and return `process`, by default the latest one; None if the pool does not contain it."""
         with self._lock:
             found = [entry for entry in self._idle if process in (None, entry[0])]
             if not found:

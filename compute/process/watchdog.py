@@ -1,8 +1,8 @@
-"""When a child counts as lost: it exceeds its deadline, is stopped by SIGSTOP, or does nothing.
+"""Detect lost children: those that exceed a deadline, are stopped by SIGSTOP, or do nothing.
 
-A Watchdog is asked several times a second. Clocks are monotonic, and time counts only from one call to the next: a
-computer that slept, or a parent that was itself stopped or starved, ends no child. On an overloaded machine, the time
-that the child's threads waited for a processor extends its deadline.
+The parent polls a Watchdog several times a second. Clocks are monotonic, and long gaps between polls do not count, so
+that no child is ended because the computer slept or the parent was itself stopped or starved. On an overloaded machine,
+the time that the child's threads waited for a processor extends its deadline.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ProcessState:
 
     @property
     def status(self) -> str:
-        """One of psutil's names of process states: "running", "stopped" (by SIGSTOP) …; "dead" also if unreadable."""
+        """The state by psutil's name: "running", "stopped" (by SIGSTOP) …; "dead" also if it cannot be read."""
         with suppress(psutil.Error, OSError):  # OSError: without a free descriptor
             return psutil.Process(self._pid).status()
         return psutil.STATUS_DEAD
@@ -55,9 +55,9 @@ class ProcessState:
 class Deadlines:
     """The limits of a child, in s.
 
-    deadline: of running time, restarted by each sign of life if `renewed`; most_wait: maximum extension of the deadline
-    by waits for a processor; quiet: without a sign of life before the process is examined; stopped: that it may be
-    stopped by SIGSTOP; idle: that neither it nor its descendants use a processor.
+    deadline: maximum running time, restarted by each sign of life if `renewed`; most_wait: maximum extension of the
+    deadline by waits for a processor; quiet: time without a sign of life after which the process is examined; stopped:
+    maximum time stopped by SIGSTOP; idle: maximum time in which neither it nor its descendants use a processor.
     """
 
     deadline: float = inf
@@ -79,8 +79,8 @@ class Loss:
 class Watchdog:
     """Decides when a process counts as lost. now: the present time of the monotonic clock, in s.
 
-    extra: seconds in addition to the deadline; limits: may be replaced at any time; seconds: of the deadline that have
-    passed; last: time of the last sign of life.
+    extra: seconds in addition to the deadline; limits: may be replaced at any time; seconds: elapsed part of the
+    deadline; last: time of the last sign of life.
     """
 
     def __init__(self, process: ProcessState, limits: Deadlines, now: float, extra: float = 0.0) -> None:
@@ -91,7 +91,7 @@ class Watchdog:
         self.sign_of_life(now, extra)
 
     def sign_of_life(self, now: float, extra: float = 0.0) -> None:
-        """Record a sign of life. It renews the deadline, if that is renewed, with `extra` seconds in addition."""
+        """Record a sign of life. A renewed deadline restarts, extended by `extra` seconds."""
         self.last, self._stopped, self._idle = now, 0.0, 0.0
         if self.limits.renewed:
             self._looked, self.seconds, self._extra, self._waits = now, 0.0, extra, None

@@ -122,8 +122,8 @@ class Checks:
     def _try_reference(self, least: int, longest: float) -> None:
         """Time the reference below `least`, the first n of the plan, starting with the workload's least n.
 
-        Stop at an n whose time predicts that at `least`: before any sweep the time at the first n is unknown, and this
-        n may be the workload's largest.
+        Stop as soon as a time predicts the time at `least`: before any sweep it is unknown, and `least` may be the
+        workload's largest n.
         """
         for n in self._sizes_below(least):
             self._reference(self._plan.case(n))

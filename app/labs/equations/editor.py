@@ -1,8 +1,8 @@
-"""The editor of the equations' text, with the equations typeset below it and errors with their place.
+"""The editor of the equations' text, with the typeset equations and errors next to it or below it.
 
-The browser sends the text with each key. After LOOK ms without a key the equations are typeset; after PAUSE ms, or at
-Ctrl+Enter, the text is applied. An invalid text is never applied: its error is shown instead, and the running lab
-continues with the previous text. The text is bounded by the parser before anything else reads it.
+The browser sends the text after each key press. After LOOK ms without one, the equations are typeset; after PAUSE ms,
+or with Ctrl+Enter, the text is applied. An invalid text is never applied: the editor shows its error, and the lab
+continues with the previous text. The parser bounds the text before anything else reads it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from app.server.widget_values import MOST_TEXT
 from compute.labs.equations.language import read
 from compute.labs.equations.tree import EquationError, System
 
-LOOK, PAUSE = 150, 800  # ms without a key, until the equations are typeset, and until the text is applied
+LOOK, PAUSE = 150, 800  # ms after the last key press until the equations are typeset, and the text is applied
 LEAST_ROWS = 3  # of the text
 AROUND_TEXT = 68  # px above and below the rows: label, margins, hint
-LEAST_PAIR = 560  # px of width from which the equations are next to the text
-SHARE_OF_TEXT = 0.6  # of the height, otherwise
+LEAST_PAIR = 560  # px; a narrower editor shows the equations below the text
+SHARE_OF_TEXT = 0.6  # of the height, with the equations below it
 WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
 EDITOR = "equations-text"  # CSS class, for editor.js
 MONOSPACE = "'Roboto Mono', 'Liberation Mono', Menlo, Consolas, monospace"
@@ -42,14 +42,14 @@ class Clock(Protocol):
     """The part of a Bokeh document that the editor uses."""
 
     def add_timeout_callback(self, callback: Callable[[], None], timeout_milliseconds: int) -> Any:
-        """Call `callback` once, later; return an object that removes it."""
+        """Call `callback` once after the timeout; return an object that removes it."""
 
     def remove_timeout_callback(self, callback_obj: Any) -> None:
-        """Do not call it."""
+        """Cancel a callback."""
 
 
 class EditorKeys(Card):
-    """An invisible component: it reports the text at Ctrl+Enter in the editor, and moves the editor's caret."""
+    """An invisible component that sends the text on Ctrl+Enter in the editor, and moves the editor's caret."""
 
     _esm = card_script(Path(__file__).with_name("editor.js"))
 
@@ -66,7 +66,7 @@ class EditorKeys(Card):
 
 
 class EquationEditor:
-    """The editor `panel` of one tab: the text `writing`, and its equations or its error, `reading`.
+    """The editor of one tab, `panel`: the text in `writing`, the equations or the error in `reading`.
 
     apply(text, system) is called with each valid text that differs from the applied one. system: the applied one.
     """
@@ -96,7 +96,7 @@ class EquationEditor:
         self.panel = pn.Row(self.writing, self.reading, margin=0, sizing_mode="fixed", styles=WRAPPED)
 
     def resize(self, width: int, height: int, line: int) -> None:
-        """Fit into width x height px: the text next to its equations, or above them if there is little width.
+        """Fit into width x height px, with the equations next to the text, or below it in a narrow window.
 
         line: height of a line of the text in px.
         """
@@ -109,7 +109,7 @@ class EquationEditor:
         self.panel.param.update(width=width, height=height)
 
     def show(self, text: str) -> None:
-        """Show a valid text that was applied elsewhere, for instance by a link; typed text that differs is lost."""
+        """Show a valid text that was applied elsewhere, for instance by a link; a different typed text is discarded."""
         if text != self.text:
             self.load(text)
 
@@ -123,14 +123,14 @@ class EquationEditor:
         self.typeset.object = typeset(self.system)
 
     def refuse(self, reason: str, typed: str) -> None:
-        """Show why the lab refused a text, and the text itself; `text` must be the one that the lab keeps."""
+        """Show a text that the lab refused, and why; `self.text` must already be the text that the lab keeps."""
         self._put(typed)
         self.typeset.object = typeset(self.system, old=True)
         self.fault.param.update(object=refusal_html(reason), visible=True)
         self._mark(True)
 
     def close(self) -> None:
-        """Stop the timers, when the page closes."""
+        """Cancel the timers, when the page closes."""
         self._stop()
 
     # -- typing
@@ -147,7 +147,7 @@ class EquationEditor:
             self._timers = [self._document.add_timeout_callback(act, wait) for act, wait in timers]
 
     def _stop(self) -> None:
-        """Remove the timers, including those that have fired."""
+        """Cancel the timers, whether or not they have fired."""
         for timer in self._timers:
             with suppress(ValueError):  # it has fired
                 self._document.remove_timeout_callback(timer)
@@ -165,7 +165,7 @@ class EquationEditor:
         self._take_text(text)
 
     def _look(self) -> None:
-        """Typeset the typed text; while it is invalid, the previous equations stay, pale."""
+        """Typeset the typed text; for an invalid text, dim the previous equations."""
         text = self.field.value_input
         try:
             system = read(text)

@@ -1,4 +1,4 @@
-"""Typed equations as HTML: typeset, and errors with their place. All text is escaped."""
+"""HTML of typeset equations, and of errors with their position in the text. All text is escaped."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STYLE = """
 .fault b { color: var(--bad); }
 .fault mark { color: var(--bad); background: none; font-weight: 700; }
 """
-BEFORE, AFTER = 20, 16  # characters of the line that are shown before the place, and from there
+BEFORE, AFTER = 20, 16  # characters of the line shown before an error, and from its column on
 
 
 def typeset(system: System, old: bool = False) -> str:
-    """Return the equations of a system as HTML. old: pale, because the text has changed since.
+    """Return the equations of a system as HTML. old: dimmed, because the text has changed since.
 
-    If all of them are too long for one conversion to MathML, each is converted on its own; one that is still too long
-    is shown as plain text.
+    Equations that are too long for a single conversion to MathML are converted one by one; an equation that is still
+    too long is shown as plain text.
     """
     lines = [EquationLine(f"{field}_t", rf"\partial_t {symbol(field)}", node) for field, node in system.rates.items()]
     lines += [EquationLine(name, symbol(name), node) for name, node in system.named.items()]
@@ -43,7 +43,7 @@ def typeset(system: System, old: bool = False) -> str:
 
 @dataclass(frozen=True)
 class EquationLine:
-    """One equation: the name on its left as text and as LaTeX, and its right side."""
+    """One equation. name, head: its left side as text and as LaTeX; node: its right side."""
 
     name: str
     head: str
@@ -63,16 +63,16 @@ def _line(line: EquationLine) -> str:
 
 
 def _equation(formula: str, spoken: str) -> str:
-    """Return an equation as MathML, with its text for screen readers. Raise ValueError if it is too long."""
+    """Return an equation as MathML, with its text for screen readers. Raise ValueError for one that is too long."""
     shown = mathml(formula).replace("<math ", filled("<math aria-label='{spoken}' ", spoken=spoken), 1)
     return f"<div class='equation'>{shown}</div>"
 
 
 def error_html(error: EquationError) -> str:
-    """Return the error with its place: line and column, the sentence, the source line, and a caret below the place."""
+    """Return the error: line and column, the message, and the source line with a caret below the column."""
     first = max(0, error.column - 1 - BEFORE)
     before, after = error.source[first : error.column - 1], error.source[error.column - 1 :][:AFTER]
-    # no-break spaces, as the shown text must keep its columns
+    # no-break spaces keep the columns of the shown text
     line, gap = (f"{'…' if first else ''}{text}".replace("\t", " ").replace(" ", "\N{NO-BREAK SPACE}")
                  for text in (before + after, "\N{NO-BREAK SPACE}" * len(before)))  # fmt: skip
     gap = gap.replace("…", "\N{NO-BREAK SPACE}")

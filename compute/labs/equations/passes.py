@@ -47,8 +47,8 @@ from compute.labs.equations.tree import (
 MOST_AUXILIARY = 4  # arrays
 MOST_LOWERED = 2500  # nodes of a pass
 MOST_FACTORS = 8  # of a Power
-MOST_TERM_CHARACTERS = 14  # of a name that is composed of a term, such as u_v2
-SUFFIXES = {"t", "new", "start", "in", "out"}  # of derived names, which composed names must not have
+MOST_TERM_CHARACTERS = 14  # of a statement named after its term, such as u_v2
+SUFFIXES = {"t", "new", "start", "in", "out"}  # reserved for derived names
 
 Offset = tuple[int, int]
 
@@ -84,7 +84,7 @@ class _Lowering:
     def __init__(self, system: System) -> None:
         self.system = system
         self.auxiliary: dict[str, Node] = {}  # expressions by array
-        self.arrays: dict[Node, str] = {}  # the array that holds a stored expression
+        self.arrays: dict[Node, str] = {}  # array names by stored expression
         self._periodic = any(system.edge(field).kind == "periodic" for field in system.fields)
         self._stored: dict[str, bool] = {}
         self._varying: dict[str, bool] = {}
@@ -95,7 +95,7 @@ class _Lowering:
             self._find(system.show, system.fields[0], seen)
 
     def _find(self, node: Node, origin: str, seen: set[str]) -> None:
-        """Find the expressions that are differentiated and need an array. origin: the name with the line of errors."""
+        """Find the differentiated expressions that need an array. origin: the name whose line an error reports."""
         if isinstance(node, Name) and node.name in self.system.named and node.name not in seen:
             seen.add(node.name)
             self._find(self.system.named[node.name], node.name, seen)
@@ -116,9 +116,9 @@ class _Lowering:
         raise EquationError(message, self.system.text, self.system.lines.get(name, 1), 1)
 
     def stored(self, node: Node) -> bool:
-        """Return whether neighbours' values of an expression need an array.
+        """Return whether an expression must be stored in an array before neighbours can be read.
 
-        It has derivatives, or on a periodic grid x or y, which are not periodic.
+        So must expressions with derivatives, and on a periodic grid those with x or y, which are not periodic.
         """
         return self._has(node, self._stored, self._needs_array)
 
@@ -141,7 +141,7 @@ class _Lowering:
         return test(node) or any(self._has(each, known, test) for each in children(node))
 
     def update(self, fields: Iterable[str]) -> Pass:
-        """Return the pass that advances fields by a step or stage; with symplectic, each with the new earlier ones."""
+        """Return the pass that advances fields by a step or stage; in symplectic, with new values of earlier fields."""
         cell = _Cell(self)
         system, one = self.system, Number(1.0)
         step = "stage" if system.scheme == "rk3" else "step"
@@ -168,7 +168,7 @@ class _Lowering:
         return cell.finish(list(targets))
 
     def with_auxiliary(self, last: Pass) -> list[Pass]:
-        """Return a pass after those that write the auxiliary arrays that it needs, as few as possible."""
+        """Return the fewest passes that write the auxiliary arrays which `last` reads, followed by `last`."""
         levels: list[list[str]] = []
         needed = [array for array in last.sources if array in self.auxiliary]
         while needed:
@@ -182,9 +182,9 @@ class _Lowering:
         return self.system.named.get(array, self.auxiliary[array])
 
     def groups(self) -> list[list[str]]:
-        """Return the fields in an order of fewest passes, grouped by pass.
+        """Return the fields grouped by pass, in the order that needs the fewest passes.
 
-        Later fields use new values of earlier ones: within a pass if they read no neighbours of those.
+        A field uses the new values of earlier fields. It shares their pass unless it reads their neighbours.
         """
         alone = {field: self.update([field]) for field in self.system.fields}
         apart = {field: any(array in self.auxiliary for array in alone[field].sources) for field in alone}
@@ -210,9 +210,9 @@ def operands(node: Call) -> list[Node]:
 
 
 class _Cell:
-    """The statements of one pass while they are collected.
+    """Collects the statements of a pass.
 
-    fresh: fields whose new value is used in place of theirs. origin: the target that is being lowered, for errors.
+    fresh: fields that are read with their new values. origin: the target that is being lowered, for errors.
     """
 
     def __init__(self, lowering: _Lowering) -> None:
@@ -223,7 +223,7 @@ class _Cell:
         self._nodes = 0
 
     def term(self, name: str, value: Node, comment: str = "") -> Node:
-        """Return a reference to the statement with this value; otherwise add one under a similar name."""
+        """Return a reference to the statement with this value, which is added under a similar name if it is new."""
         if isinstance(value, Ref):
             return value
         for each in self.statements.values():
@@ -237,7 +237,7 @@ class _Cell:
         return Ref(free)
 
     def lower(self, node: Node, at: Offset = (0, 0)) -> Node:
-        """Return an expression at the cell with this offset, as nodes of a pass."""
+        """Return an expression, at the cell with this offset, as nodes of a pass."""
         self._nodes += 1
         if self._nodes > MOST_LOWERED:
             self.lowering.fail("the equations are too long once their derivatives are written out", self.origin)
@@ -310,20 +310,23 @@ class _Cell:
             what = "lap"
 
         def at(node: Node, dx: int, dy: int) -> Node:
+            """Return an expression at the neighbour dx columns and dy rows away."""
             if node in self.lowering.arrays:
                 return self._tap(self.lowering.arrays[node], (dx, dy))
             return self.lower(node, (dx, dy))
 
         def difference(right: Offset, left: Offset) -> Node:
+            """Return the argument at `right` minus that at `left`."""
             return BinaryOp("-", at(argument, *right), at(argument, *left))
 
         def flux(right: Offset, left: Offset) -> Node:
-            """The flux through the face between two cells; with a factor twice as large."""
+            """Return the flux through the face between two cells, doubled if there is a factor."""
             if not factor:
                 return difference(right, left)
             return BinaryOp("*", BinaryOp("+", at(factor[0], *left), at(factor[0], *right)), difference(right, left))
 
         def second(dx: int, dy: int) -> Node:
+            """Return the difference of the fluxes through the two faces of the cell in direction (dx, dy)."""
             return BinaryOp("-", flux((dx, dy), (0, 0)), flux((0, 0), (-dx, -dy)))
 
         value, scale = {
@@ -363,6 +366,7 @@ class _Cell:
             return 1 + sum(visit(each) for each in children(node))
 
         def place(name: str) -> None:
+            """Append a statement after those it refers to."""
             if name not in placed:
                 self._size += visit(self.statements[name].value)
                 placed[name] = self.statements[name]
@@ -390,6 +394,7 @@ class _Cell:
         uses: Counter[Node] = Counter()
 
         def visit(node: Node) -> None:
+            """Count the uses of a node; count its operands once if it becomes a statement."""
             uses[node] += 1
             if uses[node] == 1 or not _worth_a_name(node):
                 for each in children(node):
@@ -406,6 +411,7 @@ class _Cell:
             shared[node] = self._named_after(node, shared.values())
 
         def with_names(node: Node, root: str = "") -> Node:
+            """Return the node with shared terms replaced by references. root: the statement that defines the node."""
             if shared.get(node, root) != root:
                 return Ref(shared[node])
             return rebuilt(node, [with_names(each) for each in children(node)])

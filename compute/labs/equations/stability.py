@@ -145,6 +145,7 @@ def _jacobian(
     conditions: dict[Node, Any] = {}
 
     def results(changed: Mapping[str, NDArray[Any]]) -> list[Any]:
+        """Return the results of the pass with some taps replaced."""
         return cell(step, {**numbers, **taps, **changed}, float, conditions)
 
     results({})

@@ -65,7 +65,7 @@ def files_of(options: Mapping[str, Any]) -> str:
 
 
 def _fingerprint_of(value: object) -> str:
-    """Return the fingerprint of one option; "" if it is not a file."""
+    """Return the fingerprint of one option; "" unless it contains a file."""
     if isinstance(value, LoadedFile):
         return value.fingerprint
     return fingerprint(bytes(value)) if isinstance(value, bytes | bytearray) else ""
@@ -83,8 +83,9 @@ class Spectrum:
 class HeldProblem:
     """A problem. A: (m, n) csr in the lab's type; b: (m,) float64 without noise; x: (n,) float64 or None.
 
-    side: of the picture whose pixels are x, 0 for a line; tutorial: whether it is the tutorial's problem; files: the
-    fingerprint of its files, "" for none; kept: the part used of a picture among them, as the six numbers of a Kept.
+    side: pixels per side of the picture x, 0 for a one-dimensional x; tutorial: whether this is the tutorial's problem;
+    files: the fingerprint of its files, "" for none; kept: the used part of a loaded picture, as the six numbers of a
+    Kept.
     """
 
     A: scipy.sparse.csr_matrix

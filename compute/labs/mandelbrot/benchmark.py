@@ -41,7 +41,7 @@ from compute.measure.run import BenchProgress, silent
 from compute.measure.timing import Timing
 
 LEAD = 3  # pictures of a sample of several that are not timed
-COARSE = 16  # pixels between those of the first call, which must not take minutes
+COARSE = 16  # distance of the pixels of the first call, which must not take minutes
 
 EVERY = {"cpu": ("lesson",), "gpu": ("lesson", "interior")}  # scenes on which slow kernels are timed too
 MOST_STEPS = 48  # maximum pictures per sample
@@ -57,8 +57,8 @@ INCLUDED = (
 class SceneFixture(BenchmarkFixture):
     """The kernels of a scene's whole picture, in one launch on fresh pixels; resetting the pixels is not timed.
 
-    The pictures of a sample are launched without waiting, and the first LEAD of several are not timed: then the host is
-    ahead of the GPU, which does not wait for a launch. A launch can take as long as a picture.
+    A launch can take as long as a picture. Therefore the pictures of a sample are launched without waiting, and the
+    first LEAD of several are not timed: the host is then ahead, and the GPU does not wait for a launch.
     """
 
     def __init__(self, device: Device, scene: BenchScene, right: CountsReference) -> None:
@@ -66,7 +66,7 @@ class SceneFixture(BenchmarkFixture):
         self._lab: Mandelbrot | None = None
 
     def first(self, way: Implementation) -> tuple[Timing, float]:
-        """Compute a coarse picture, which may compile, then this and a finer one to predict the time of a full picture.
+        """Compute a coarse picture, which may compile; predict the time of a full one from this and a finer one.
 
         The prediction is a line through both, since the overhead of a launch does not grow with the pixels: NumPy's
         time is constant up to some thousand pixels, and from the coarse picture alone a picture of 0.1 s was predicted
@@ -116,7 +116,7 @@ class SceneFixture(BenchmarkFixture):
 
 
 class PanFixture(BenchmarkFixture):
-    """A live lab whose view moves back and forth: the new centre, the uncovered strips, and the frame."""
+    """A live lab that pans between two centres. A time includes the new centre, the uncovered strips and the frame."""
 
     def __init__(self, device: Device, scene: BenchScene, right: CountsReference) -> None:
         self.device, self._scene, self._right = device, scene, right
@@ -170,7 +170,7 @@ class MandelbrotBenchmark(CaseBenchmark):
     package = PACKAGE
     rate = RATE
     included = INCLUDED
-    parameters: ClassVar[Mapping[str, Any]] = {"agreement": "share of pixels whose counts differ by more than 1"}
+    parameters: ClassVar[Mapping[str, Any]] = {"agreement": "share of pixels with counts that differ by more than 1"}
     lesser: ClassVar[Mapping[str, str]] = {COUNTS_ONLY: "smooth counts"}
     most_steps = MOST_STEPS
     options = (Option("scenes", _scene, f"some of {'; '.join(SCENES)}, separated by ; (default: all)"),)
@@ -241,7 +241,7 @@ class MandelbrotBenchmark(CaseBenchmark):
         return (PanFixture if case.pan else SceneFixture)(device, case, right)
 
     def disagreement(self, difference: float, tolerance: float) -> str:
-        """Return the share of pixels that differ if it is above `tolerance`; "" if it is not."""
+        """Describe the share of differing pixels if it exceeds `tolerance`; otherwise return ""."""
         if difference <= tolerance:
             return ""
         return f"{100 * difference:.2g} % of the pixels differ by more than 1; {100 * tolerance:g} % may"
@@ -256,7 +256,7 @@ class MandelbrotBenchmark(CaseBenchmark):
         return {**values, "precision": chosen.name} if chosen.name == "float32" else values
 
     def refusal(self, backend: Backend, values: Mapping[str, Any]) -> str:
-        """Return why a backend lacks the number type of the picture; "" if it has it."""
+        """Return why a backend cannot compute the picture's number type; "" for a supported type."""
         return lacking(backend, scene_of(values).arithmetic)
 
     def course(self, values: Mapping[str, Any], made_by: Backend, picture: tuple[int, int]) -> Course:

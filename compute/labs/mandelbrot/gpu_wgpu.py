@@ -19,12 +19,12 @@ from compute.labs.mandelbrot.formula import BLOCK
 from compute.labs.mandelbrot.state import MARGIN, TALL, LaunchPart, PixelArrays, grid, numbers, tiles
 
 SOURCE = Path(__file__).with_suffix(".wgsl")
-LONG, SOON = 128, 256  # steps between two escape tests, and iterations, from which on they are so many
-TEST = 5  # steps between two escape tests if there are few: the lesson's 20 are four of them
+LONG, SOON = 128, 256  # steps between two escape tests from SOON iterations on, BLOCK before
+TEST = 5  # steps between two escape tests in a picture with few iterations: four tests for the lesson's 20
 
 
 def _programs(step: str, smooth: int, exact: int) -> tuple[WgslProgram, WgslProgram]:
-    """Return the program without and with shortcuts, whose tests would slow down every loop."""
+    """Return the programs without and with shortcuts; the tests for shortcuts would slow down every loop."""
     blocks = ("BLOCK", BLOCK), ("LONG", LONG), ("SOON", SOON), ("TEST", TEST)
     defines = *blocks, ("TALL", TALL), ("STEP", step), ("SMOOTH", smooth)
     without, with_shortcuts = (WgslProgram(SOURCE, (*defines, ("SHORTCUTS", k)), exact) for k in (0, 1))
@@ -43,7 +43,7 @@ def direct(state: PixelArrays, part: LaunchPart) -> None:
 
 
 def counts_only(state: PixelArrays, part: LaunchPart) -> None:
-    """Iterate like `direct`; write no smooth count of a pixel that escapes."""
+    """Iterate like `direct`, without smooth counts."""
     _launch(COUNTS, state, part)
 
 

@@ -84,7 +84,7 @@ def test_bench_as_json_has_its_provenance(capsys):
 INVALID = {
     "": "required",
     "fly": "fly",
-    "bench nothing": "nothing to bench in a lab called 'nothing'",
+    "bench nothing": "lab must be one of crossover, diffusion,",
     "bench diffusion --sizes 512,many": "'many' is not a whole number",
     "bench diffusion --sizes 0": "'0' is not a whole number",
     "bench diffusion --sizes 99999999": "from 1 to 32768",
@@ -173,7 +173,7 @@ def test_an_interrupted_bench_prints_and_saves_its_results(monkeypatch, capsys, 
     saved = tmp_path / "kept.json"
     assert main([*QUICK[:-4], "--dtypes", "float32,float64", "--save", str(saved)]) == code
     printed = capsys.readouterr()
-    assert "interrupted; what was measured before it is kept" in printed.err
+    assert "interrupted; the measurements made so far are kept" in printed.err
     assert " ways in all: " in printed.err  # the estimate, before the bench
     assert "cpu_numpy one-step" in printed.out
     record = records.load(saved)

@@ -1,4 +1,4 @@
-"""The forms of a plan: NumPy, Numba, Numba-CUDA, CUDA C, WGSL. Each is text for students to read, and is what runs."""
+"""Source code of a plan in NumPy, Numba, Numba-CUDA, CUDA C and WGSL. The lab runs the same text that students read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MODULES = {
 class Program:
     """A system with its plan, printed and compiled at most once for each form and number type.
 
-    title: of the printed texts; only its letters, digits and simple signs are printed.
+    title: heads each printed text; characters other than ASCII letters, digits, spaces and ,.()+- are removed.
     """
 
     system: System
@@ -45,13 +45,13 @@ class Program:
 
     @property
     def kernels(self) -> list[PassKernel]:
-        """The passes with the names of their functions."""
+        """The kernel of each pass, in order."""
         return self.kept("kernels", lambda: pass_kernels(self.system, self.plan))
 
     def sources(self, form: str, dtype: str = "float32") -> list[str]:
-        """Return the texts of a form: one for all passes, in WGSL one for each.
+        """Return the source texts of a form: a single text for all passes, but a text per pass for WGSL.
 
-        form: one of FORMS. dtype: float32 or float64, WGSL has float32 only. ValueError for others.
+        form: one of FORMS. dtype: float32 or float64; WGSL supports float32 only. Raise ValueError for other values.
         """
         if form not in FORMS:
             raise ValueError(f"form must be one of {', '.join(FORMS)}, not {form!r}")
@@ -61,15 +61,15 @@ class Program:
         return self.kept((form, dtype), lambda: self._printed(form, dtype))
 
     def steps_tiling(self, dtype: str) -> cuda_steps_form.MultiStepTiling | None:
-        """Return the sizes of a launch of CUDA C that computes several steps; None if that is not possible."""
+        """Return the sizes of a CUDA C launch that computes several steps; None if the plan does not permit it."""
         return self.kept(("tiling", dtype), lambda: cuda_steps_form.tiling(self.system, self.plan, dtype))
 
     def steps_strips(self) -> wgsl_steps_form.MultiStepStrips | None:
-        """Return the sizes of a launch of WGSL that computes several steps; None if that is not possible."""
+        """Return the sizes of a WGSL launch that computes several steps; None if the plan does not permit it."""
         return self.kept("strips", lambda: wgsl_steps_form.strips_of(self.system, self.plan))
 
     def steps_source(self, form: str, dtype: str = "float32") -> str:
-        """Return the text of several steps a launch. form: cuda or wgsl. ValueError if that is impossible."""
+        """Return the text of a kernel with several steps per launch. form: cuda or wgsl. ValueError if impossible."""
         tiling = self.steps_tiling(dtype) if form == "cuda" else None
         strips = self.steps_strips() if form == "wgsl" else None
         if tiling is not None:
@@ -78,7 +78,7 @@ class Program:
             )
         if strips is not None:
             return self.kept("wgsl steps", lambda: wgsl_steps_form.module(self.kernels[0], strips, self.title))
-        raise ValueError("several steps a launch need one short pass over at most two fields, in CUDA C or WGSL")
+        raise ValueError("several steps per launch require one short pass over at most two fields, in CUDA C or WGSL")
 
     def _printed(self, form: str, dtype: str) -> list[str]:
         if form == "wgsl":
@@ -86,7 +86,7 @@ class Program:
         return [_MODULES[form](self.kernels, self.title, dtype)]
 
     def kept(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` returned for this key at its first call."""
+        """Return the result of `make` for this key, computed at the first call."""
         if key not in self._kept:
             self._kept[key] = make()
         return self._kept[key]

@@ -1,7 +1,8 @@
-"""A plan in CUDA C: a thread computes the cells of 16 bytes side by side in one or two rows.
+"""Source code of a plan in CUDA C. Each thread computes 16 bytes of neighbouring cells in one or two rows.
 
-It starts the loads of all its rows at once, so that enough bytes are on their way; the cells left and right of its own
-come from the first-level cache. At an edge, and where rows are not aligned to 16 bytes, cells are read one by one.
+A thread issues the loads of all its rows before the arithmetic, to keep enough bytes in flight. The neighbours to the
+left and right of its cells come from the L1 cache. At the edges of the grid, and if rows are not aligned to 16 bytes,
+cells are loaded one by one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from compute.labs.equations.tree import Tap
 
 THREADS = 32, 8  # of a block in x and y
 VECTOR_BYTES = 16
-MOST_INLINE = 500  # instructions of a cell that are repeated for each cell of a thread: more take long to compile
+MOST_INLINE = 500  # instructions per cell; longer functions are not inlined for each cell, to limit compile time
 REAL = {"float32": "float", "float64": "double"}
 AT = {
     "periodic": """
-// A cell, or next to an edge the one at the opposite side.
+// Returns a cell; beyond an edge, the cell at the opposite edge.
 __device__ __forceinline__ {real} at_periodic(const {real}* a, int row, int column, int ny, int nx)
 {{
     row = row < 0 ? ny - 1 : row < ny ? row : 0;
@@ -27,14 +28,14 @@ __device__ __forceinline__ {real} at_periodic(const {real}* a, int row, int colu
 }}
 """,
     "zero-flux": """
-// A cell, or beyond an edge the nearest one.
+// Returns a cell; beyond an edge, the nearest cell of the grid.
 __device__ __forceinline__ {real} at_zero_flux(const {real}* a, int row, int column, int ny, int nx)
 {{
     return a[(size_t)min(max(row, 0), ny - 1) * nx + min(max(column, 0), nx - 1)];
 }}
 """,
     "fixed": """
-// A cell; beyond an edge, so that `value` lies on the face between this cell and the nearest one.
+// Returns a cell; beyond an edge, a ghost cell such that the face between it and the grid has `value`.
 __device__ __forceinline__ {real} at_fixed(const {real}* a, int row, int column, int ny, int nx, {real} value)
 {{
     const {real} nearest = a[(size_t)min(max(row, 0), ny - 1) * nx + min(max(column, 0), nx - 1)];
@@ -42,9 +43,9 @@ __device__ __forceinline__ {real} at_fixed(const {real}* a, int row, int column,
     return inside ? nearest : {two} * value - nearest;
 }}
 """,
-}  # by kind of the edges
+}  # by kind of edges
 READ = """
-// The cells column - 1 ... column + THREAD_COLUMNS of a row. inside: all lie in the grid, from an aligned address.
+// Reads cells column - 1 ... column + THREAD_COLUMNS of a row. inside: all are in the grid, the first one aligned.
 __device__ __forceinline__ void read_{name}(const {real}* a, int row, int column, int ny, int nx,
                                             {value}bool inside, {real} (&cells)[THREAD_COLUMNS + 2])
 {{
@@ -62,7 +63,7 @@ __device__ __forceinline__ void read_{name}(const {real}* a, int row, int column
 }}
 """
 READ_OWN = """
-// The cells column ... column + THREAD_COLUMNS - 1 of a row. aligned: all of them lie in the grid.
+// Reads cells column ... column + THREAD_COLUMNS - 1 of a row. aligned: all are in the grid.
 __device__ __forceinline__ void read_own(const {real}* a, int row, int column, int ny, int nx, bool aligned,
                                          {real} (&cells)[THREAD_COLUMNS])
 {{
@@ -95,8 +96,8 @@ __device__ __forceinline__ void write_cells({real}* a, int row, int column, int 
 }}
 """
 HEAD = """
-#define THREAD_COLUMNS {columns}  // cells of a thread side by side: 16 bytes, which it reads and writes at once
-#define THREAD_ROWS {rows}     // and its rows
+#define THREAD_COLUMNS {columns}  // neighbouring cells of a thread: 16 bytes, one vector load or store
+#define THREAD_ROWS {rows}     // rows of a thread
 
 struct __align__(16) Vector {{
     {real} cells[THREAD_COLUMNS];
@@ -105,11 +106,11 @@ struct __align__(16) Vector {{
 
 
 def language(dtype: str) -> Language:
-    """Return the functions of CUDA C for a number type."""
+    """Return the syntax and functions of CUDA C for a dtype, float32 or float64."""
     end = "f" if dtype == "float32" else ""
 
     def number(value: float) -> str:
-        """Return a constant of the kernel's type."""
+        """Return a literal of the kernel's type."""
         return f"{value!r}{end}"
 
     functions = {name: f"{name}{end}" for name in ("sin", "cos", "exp", "log", "sqrt", "tanh")}
@@ -122,17 +123,17 @@ def language(dtype: str) -> Language:
 
 
 def rows_of(kernels: list[PassKernel]) -> int:
-    """Return the rows of a thread: two while their cells fit into registers."""
+    """Return the rows per thread: 2 if their cells fit into registers, else 1."""
     return 2 if all(len(each.wide) <= 2 for each in kernels) else 1
 
 
 def columns_of(dtype: str) -> int:
-    """Return the columns of a thread."""
+    """Return the columns per thread: 4 for float32, 2 for float64."""
     return VECTOR_BYTES // {"float32": 4, "float64": 8}[dtype]
 
 
 def module(kernels: list[PassKernel], title: str, dtype: str) -> str:
-    """Return the text of the file."""
+    """Return the text of the .cu file, with a kernel for each pass."""
     real = REAL[dtype]
     text = c_head(title, "one step in CUDA C", kernels)
     text += HEAD.format(columns=columns_of(dtype), rows=rows_of(kernels), real=real)
@@ -150,7 +151,7 @@ def module(kernels: list[PassKernel], title: str, dtype: str) -> str:
 
 
 def cell_function(kernel: PassKernel, dtype: str) -> str:
-    """Return the function of the formula, and the struct of its results if they are several."""
+    """Return the function of the formula; with several results, also the struct that it returns."""
     real, cell = REAL[dtype], kernel.cell
     name, results, text = real, kernel.results, ""
     if len(cell.targets) > 1:
@@ -204,7 +205,7 @@ def _kernel(kernel: PassKernel, dtype: str) -> str:
 
 
 def _reads(kernel: PassKernel, real: str, number: Callable[[float], str]) -> str:
-    """Return the lines that read the cells of a thread."""
+    """Return the lines that load the cells of a thread and their neighbours."""
     text = ""
     own = [array for array in kernel.cell.sources if array not in kernel.wide]
     text += "".join(f"    {real} {array}_cells[THREAD_ROWS + 2][THREAD_COLUMNS + 2];\n" for array in kernel.wide)

@@ -1,11 +1,12 @@
-"""A plan of one pass in CUDA C, several steps a launch, after gpu_steps.cu of the diffusion lab.
+"""Source code of a one-pass plan in CUDA C with several steps per launch, as in gpu_steps.cu of the diffusion lab.
 
-A warp streams down a strip of columns. For each time level it keeps three rows in registers; in each turn one row
-arrives, and every level makes one row of the next time. So the arrays are read and written once for all steps of a
-launch. The left and right neighbours of a lane come by shuffles, rows from memory through a ring in shared memory.
+A warp streams down a strip of columns and keeps three rows of each time level in registers. In each turn of its loop
+one row arrives from memory, and each level computes one row of the next level. A launch therefore reads and writes the
+arrays once for all its steps. Lanes exchange their left and right neighbours by shuffles; rows from memory pass through
+a ring buffer in shared memory.
 
-With periodic edges the cells beyond an edge are computed like those of the grid. With other edges they are not used:
-the cells at an edge replace their neighbours beyond it at each level, in warps that contain such cells.
+With periodic edges, the cells beyond an edge are computed like those of the grid. With other edges, they are not used:
+in warps that contain cells at an edge, each level substitutes ghost cells for the neighbours beyond the edge.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from compute.labs.equations.tree import Plan, System, Tap
 
 WARP = 32
 MOST_FIELDS = 2
-MOST_WEIGHT = 100  # instructions of a cell, which is repeated up to 200 times: more take long to compile
-BLOCKS = 12  # warps of a multiprocessor, which limits their registers
-TALL = 400  # largest number of rows of a warp: more, shorter warps balance the load
+MOST_WEIGHT = 100  # instructions per cell, which are repeated up to 200 times; this limits the compile time
+BLOCKS = 12  # warps per multiprocessor; more warps have fewer registers each
+TALL = 400  # largest number of rows per warp; more and shorter warps balance the load
 WALL = "wall"
-LEVEL_ROWS = 24  # rows of all fields in a lane's registers, 3 for each level and field, of 16 bytes
+LEVEL_ROWS = 24  # rows of 16 bytes in the registers of a lane: 3 per level and field
 
 
 @dataclass(frozen=True)
 class MultiStepTiling:
-    """The sizes of a launch. columns: cells of a lane in a row; blocks: warps of a multiprocessor."""
+    """The sizes of a launch. columns: cells per lane and row; blocks: warps per multiprocessor."""
 
     steps: int
     columns: int
@@ -37,11 +38,11 @@ class MultiStepTiling:
 
     @property
     def apron(self) -> int:
-        """The columns on either side of a strip that become invalid in all steps, a multiple of `columns`."""
+        """The columns on either side of a strip that are invalid after all steps, a multiple of `columns`."""
         return -(-self.steps // self.columns) * self.columns
 
     def cut(self, ny: int, nx: int, multiprocessors: int) -> tuple[int, int]:
-        """Return (number of warps, rows that each of them writes) for a grid of ny x nx cells."""
+        """Return (number of warps, rows written per warp) for a grid of ny x nx cells."""
         strips = -(-nx // (WARP * self.columns - 2 * self.apron))
         wave = multiprocessors * self.blocks
         waves = -(-strips * -(-ny // TALL) // wave)
@@ -55,10 +56,11 @@ def arrays_read(kernel: PassKernel) -> list[str]:
 
 
 def tiling(system: System, plan: Plan, dtype: str) -> MultiStepTiling | None:
-    """Return the sizes of a launch; None if a launch of a plan can compute one step only.
+    """Return the sizes of a launch; None if a launch can compute one step only.
 
-    The plan must consist of one pass of at most MOST_WEIGHT instructions, which reads at most MOST_FIELDS fields and
-    `wall`, no diagonal neighbours and no time. Either all fields have periodic edges or none.
+    A launch can compute several steps if the plan has one stage and one pass of at most MOST_WEIGHT instructions per
+    cell that reads at most MOST_FIELDS fields and `wall`, but no diagonal neighbours and no time, and if the edges of
+    all fields or of no field are periodic.
     """
     (each, *others) = plan.passes
     periodic = {system.edge(field).kind == "periodic" for field in system.fields}
@@ -71,12 +73,12 @@ def tiling(system: System, plan: Plan, dtype: str) -> MultiStepTiling | None:
 
 
 HEAD = """
-#define LAUNCH_STEPS {steps}                    // steps of a launch
-#define LANE_COLUMNS {columns}                    // cells of a lane in a row: 16 bytes
-#define STRIP_COLUMNS (32 * LANE_COLUMNS)  // that a warp reads
-#define STRIP_APRON {apron}                     // columns on either side of a strip that are not written
-#define RING_ROWS 6                        // in shared memory
-#define ROWS_AHEAD 5                       // turns from the load of a row to its use
+#define LAUNCH_STEPS {steps}                    // steps per launch
+#define LANE_COLUMNS {columns}                    // cells per lane and row: 16 bytes
+#define STRIP_COLUMNS (32 * LANE_COLUMNS)  // columns that a warp reads
+#define STRIP_APRON {apron}                     // of these, not written on either side
+#define RING_ROWS 6                        // rows of the ring buffer in shared memory
+#define ROWS_AHEAD 5                       // turns between the load of a row and its use
 #define EVERY_LANE 0xffffffff
 
 struct __align__(16) Vector {{
@@ -85,13 +87,13 @@ struct __align__(16) Vector {{
 
 """
 STREAM = """
-// What a warp reads and writes. Row q is row top + q of the grid.
+// The part of the grid that a warp reads and writes. Row q is row top + q of the grid.
 struct Stream {{
     int ny, nx, top;
     int height, read;         // rows to write and to read
     int column;               // first column of this lane
-    int places[LANE_COLUMNS];      // where its columns are read
-    bool whole, part;         // whether this lane writes all its columns at once, or some of them one by one
+    int places[LANE_COLUMNS];      // columns of the grid that it reads
+    bool whole, part;         // whether this lane writes all its columns as a vector, or some of them one by one
 }};
 
 template <int BYTES>
@@ -118,7 +120,7 @@ __device__ __forceinline__ void close_copies()
 #endif
 }}
 
-// Waits until at most PENDING rows are on their way.
+// Waits until at most PENDING row copies are in flight.
 template <int PENDING>
 __device__ __forceinline__ void wait_copies()
 {{
@@ -127,13 +129,13 @@ __device__ __forceinline__ void wait_copies()
 #endif
 }}
 
-// The row or column of the grid whose value cell i has.
+// Returns the row or column of the grid from which row or column i is read.
 __device__ __forceinline__ int place_of(int i, int n)
 {{
     {place}
 }}
 
-// INSIDE: the warp reads cells of the grid only, from aligned addresses.
+// INSIDE: the warp reads only cells of the grid, from aligned addresses.
 template <bool INSIDE>
 __device__ __forceinline__ void load_row(const Stream& s, const {real}* a, int q, Vector* to)
 {{
@@ -169,9 +171,9 @@ __device__ __forceinline__ void store_row(const Stream& s, {real}* a, int q, con
 }}
 """
 WALLS = """
-#define ROW_BITS (LANE_COLUMNS + 2)  // of the wall: column - 1 ... column + LANE_COLUMNS, from the lowest bit
+#define ROW_BITS (LANE_COLUMNS + 2)  // wall bits of a row: column - 1 (lowest) ... column + LANE_COLUMNS
 
-// The wall in a row of this lane and in the columns on either side.
+// Returns the wall bits of a row of this lane, including the columns on either side.
 __device__ __forceinline__ unsigned bits_of(const Vector* from)
 {{
     const Vector vector = *from;
@@ -191,10 +193,10 @@ PLACE = {True: "i %= n;\n    return i < 0 ? i + n : i;", False: "return min(max(
 
 
 def module(kernel: PassKernel, tiling: MultiStepTiling, title: str, dtype: str) -> str:
-    """Return the text of the file."""
+    """Return the text of the .cu file."""
     real = REAL[dtype]
     periodic = kernel.edge(kernel.system.fields[0]).kind == "periodic"
-    text = c_head(title, f"{tiling.steps} steps a launch in CUDA C", [kernel])
+    text = c_head(title, f"{tiling.steps} steps per launch in CUDA C", [kernel])
     sizes = {"steps": tiling.steps, "columns": tiling.columns, "apron": tiling.apron}
     text += HEAD.format(real=real, **sizes) + STREAM.lstrip().format(real=real, place=PLACE[periodic])
     if WALL in kernel.cell.sources:
@@ -204,10 +206,10 @@ def module(kernel: PassKernel, tiling: MultiStepTiling, title: str, dtype: str) 
 
 
 def _next_row(kernel: PassKernel, dtype: str, periodic: bool) -> str:
-    """Return the function that computes a row of the next time from three rows of this one."""
+    """Return the function that computes a row of the next level from three rows of the current level."""
     real, number, fields = REAL[dtype], language(dtype).number, kernel.system.fields
     rows = ("below", "here", "above")
-    text = "\n// A row of the next time from three rows of this one. q: its number.\ntemplate <bool INSIDE>\n"
+    text = "\n// Computes row q of the next level from three rows of the current level.\ntemplate <bool INSIDE>\n"
     head = "__device__ __forceinline__ void next_row("
     given = ["const Stream& s,", "const Numbers& p,", "int q,"]
     for field in fields:
@@ -239,7 +241,7 @@ def _next_row(kernel: PassKernel, dtype: str, periodic: bool) -> str:
 
 
 def _neighbours(kernel: PassKernel, field: str, dtype: str, periodic: bool) -> str:
-    """Return the lines for the neighbours of a cell; beyond an edge that is not periodic, they depend on the cell."""
+    """Return the lines that define the neighbours of a cell, with ghost cells beyond edges that are not periodic."""
     real, here, edge = REAL[dtype], f"{field}_here[i_col]", kernel.edge(field)
     text = f"        {real} {field}_left = i_col ? {field}_here[max(i_col - 1, 0)] : {field}_before;\n"
     text += f"        {real} {field}_right = i_col + 1 < LANE_COLUMNS"
@@ -278,15 +280,15 @@ def _kernel(kernel: PassKernel, dtype: str) -> str:
     numbers = ", ".join(kernel.cell.numbers)
 
     def head(name: str, *others: str) -> str:
-        """Return the head of a function of the arrays and other arguments."""
+        """Return the head of a function with the arrays and other arguments."""
         return filled([*sources, *targets, *others], name, " " * len(name)).removesuffix(",") + ")"
 
     def each(line: str, indent: int = 4, arrays: Sequence[str] = fields) -> str:
-        """Return a line for each array."""
+        """Return the line once for each array, whose name replaces @."""
         return "".join(f"{' ' * indent}{line.replace('@', array)}\n" for array in arrays)
 
     def wall(line: str, indent: int = 4) -> str:
-        """Return a line for the wall, if there is one."""
+        """Return the line for the wall, or "" without a wall."""
         return each(line, indent, [array for array in read if array == WALL])
 
     slots = [
@@ -304,7 +306,7 @@ template <bool INSIDE>
 {head("__device__ __forceinline__ void compute_rows(", "const Stream& s,", "const Numbers& p,", *rings)}
 {{
 {each(f"{real} @_level[LAUNCH_STEPS][3][LANE_COLUMNS] = {{}};")}\
-{wall("unsigned long long wall_rows = 0;  // the newest row lowest")}\
+{wall("unsigned long long wall_rows = 0;  // the latest row in the lowest bits")}\
     #pragma unroll
     for (int q = 0; q < RING_ROWS; q++) {{
 {each("load_row<INSIDE>(s, @_in, min(q, s.read - 1), @_ring + q * 32);", 8, read)}\
@@ -321,11 +323,11 @@ template <bool INSIDE>
 {each("load_row<INSIDE>(s, @_in, min(RING_ROWS + q, s.read - 1), @_ring + q * 32);", 8, read)}\
         close_copies();
     }}
-    int from = 3;  // where the first row of the next three turns lies in the ring
+    int from = 3;  // ring index of the first row of the next three turns
     for (int first = 0; first < s.read - 2; first += 3) {{
         #pragma unroll
         for (int slot = 0; slot < 3; slot++) {{
-            // Level l makes row turn + 1 - l of the next time. Row q of level l lies in slot (q + l) % 3.
+            // Level l computes row turn + 1 - l of level l + 1. Row q of level l is in slot (q + l) % 3.
             const int turn = first + slot, loaded = (from + slot + ROWS_AHEAD) % RING_ROWS;
 {each("load_row<INSIDE>(s, @_in, min(turn + 3 + ROWS_AHEAD, s.read - 1), @_ring + loaded * 32);", 12, read)}\
             close_copies();
@@ -349,7 +351,7 @@ template <bool INSIDE>
     }}
 }}
 
-// One warp a block. Block b owns strip b % strips and `rows` rows from b / strips * rows.
+// One warp per block. Block b writes rows b / strips * rows ... + rows - 1 of strip b % strips.
 {head("__device__ __forceinline__ void compute_strip(", "int ny,", "int nx,", "int rows,", "const Numbers& p,")}
 {{
 {each("__shared__ Vector @_strip[RING_ROWS * 32];", 4, read)}\

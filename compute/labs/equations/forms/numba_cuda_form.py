@@ -1,4 +1,4 @@
-"""A plan in Numba-CUDA: one thread per cell."""
+"""Source code of a plan in Numba-CUDA, with one thread per cell."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ NEIGHBOURS = {
         {0}left, {0}right = max(column - 1, 0), min(column + 1, nx - 1)
         {0}below, {0}above = max(row - 1, 0), min(row + 1, ny - 1)
 """,
-}  # rows and columns of neighbours. {0}: "next_", or "wrapped_" if a pass needs both
+}  # rows and columns of neighbours. {0}: "next_"; "wrapped_" for periodic edges if a pass has both kinds
 COLUMNS, ROWS = {-1: "left", 1: "right"}, {-1: "below", 1: "above"}
 FIXED = '''
 
 @cuda.jit(device=True)
 def ghost_fixed(nearest, outside, value):
-    """Return a cell; beyond an edge, so that `value` lies on the face between this cell and the nearest one."""
+    """Return the nearest cell, or outside the ghost cell such that the face between the two has `value`."""
     return REAL(2) * value - nearest if outside else nearest
 '''
 
 
 def language() -> Language:
-    """Return the functions of the module math, which Numba compiles."""
+    """Return the syntax of Python with the functions of math, which Numba compiles for the GPU."""
     base = numba_form.language()
     functions = {**base.functions, "min": "min", "max": "max"}
     return Language(real, real, functions, base.power, base.step, base.where)
 
 
 def module(kernels: list[PassKernel], title: str, dtype: str) -> str:
-    """Return the text of the module."""
+    """Return the text of the Python module, with a kernel for each pass."""
     text = python_head(title, "Numba-CUDA", kernels)
     text += f"\nimport math\n\nimport numpy as np\nfrom numba import cuda\n\nREAL = np.{dtype}\n"
     if any("fixed" in each.kinds() for each in kernels):
@@ -54,7 +54,7 @@ def _functions(kernel: PassKernel) -> str:
     lines = "".join(f"        {coordinate(name, kernel.dx)}\n" for name in kernel.coordinates)
 
     def value(tap: Tap) -> str:
-        """Return the text of a cell."""
+        """Return the expression for a cell or its neighbour."""
         if (tap.dx, tap.dy) == (0, 0):
             return f"{tap.array}_in[row, column]"
         edge = kernel.edge(tap.array)

@@ -1,4 +1,4 @@
-"""A plan in NumPy: whole arrays in bands of rows that stay in the processor's cache."""
+"""Source code of a plan in NumPy: array expressions on bands of rows, whose temporaries fit into the CPU cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PADS = {"periodic": 'np.pad({0}, 1, mode="wrap")', "zero-flux": 'np.pad({0}, 1, 
 FIXED_PAD = '''
 
 def pad_fixed(a, value):
-    """Return a copy with ghost cells, so that `value` lies on the face between an edge cell and its ghost cell."""
+    """Return a copy with ghost cells such that the face between an edge cell and its ghost cell has `value`."""
     padded = np.pad(a, 1, mode="edge")
     for ghosts in (padded[0], padded[-1], padded[1:-1, 0], padded[1:-1, -1]):
         ghosts[...] = 2 * value - ghosts
@@ -25,7 +25,7 @@ COLUMNS = {-1: ":-2", 0: "1:-1", 1: "2:"}
 
 
 def language() -> Language:
-    """Return NumPy's functions; numbers take the type of the arrays."""
+    """Return the syntax and functions of NumPy; a number gets the dtype of the array that it is combined with."""
     functions = {name: f"np.{name}" for name in ("sin", "cos", "exp", "log", "sqrt", "abs", "tanh")}
     return Language(
         number=plain, typed=lambda value: f"REAL({plain(value)})",
@@ -35,9 +35,9 @@ def language() -> Language:
 
 
 def module(kernels: list[PassKernel], title: str, dtype: str) -> str:
-    """Return the text of the module."""
+    """Return the text of the Python module, with a function for each pass."""
     text = python_head(title, "NumPy", kernels) + f"\nimport numpy as np\n\nREAL = np.{dtype}\n"
-    text += "BAND_CELLS = 2**14  # of a band of rows, so that its arrays stay in the cache\n"
+    text += "BAND_CELLS = 2**14  # cells of a band of rows, whose arrays fit into the cache\n"
     if any(each.edge(array).kind == "fixed" for each in kernels for array in each.wide):
         text += FIXED_PAD
     return tidy(text + "".join(_functions(each, language()) for each in kernels))

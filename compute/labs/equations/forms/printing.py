@@ -1,8 +1,8 @@
-"""Print the statements of a pass in any of the languages: one printer, and a table for each language.
+"""Print the statements of a pass in a language: one printer for all languages, with a `Language` table for each.
 
-The association of the operations is kept and constants are folded in float64, so that all languages compute the same
-roundings. Brackets appear only where the association needs them, and around fluxes. Every number
-has the kernel's type: NumPy gives Python's numbers the type of the array, the other languages get typed literals.
+The printer keeps the association of operations and folds constants in float64, so that all languages round alike. It
+writes brackets only where the association requires them, and around fluxes. Every number has the kernel's type: NumPy
+converts Python numbers to the dtype of the array, the other languages get typed literals.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from compute.labs.equations.tree import (
 )
 
 WIDTH = 116  # characters of a line
-CODE_WIDTH = 72  # characters of code up to which its comment follows in the same line
+CODE_WIDTH = 72  # characters; the comment of a longer line of code precedes it, on its own line
 SUM, PRODUCT, SIGN, POWER, ATOM = 2, 3, 4, 5, 6  # binding levels, as tree.LEVELS
 
 INSTRUCTIONS = {
@@ -44,7 +44,7 @@ INSTRUCTIONS = {
     "exp": 15,
     "sqrt": 10,
     "/": 10,
-}  # others: one
+}  # per operation on a GPU; 1 for others
 FOLDED: Mapping[str, Callable[..., float]] = {
     "sin": math.sin, "cos": math.cos, "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "abs": abs,
     "tanh": math.tanh, "min": min, "max": max, "pow": math.pow, "step": lambda a: float(a > 0),
@@ -53,7 +53,7 @@ FOLDED: Mapping[str, Callable[..., float]] = {
 
 
 def folded(node: Node) -> Node:
-    """Return the node with its constant parts computed in float64. ValueError if one is not finite."""
+    """Return the node with its constant parts computed in float64. ValueError if a constant is not finite."""
     operands = [folded(each) for each in children(node)]
     if not operands:
         return node
@@ -93,10 +93,11 @@ def _operation(node: Node) -> str:
 class Language:
     """How a language writes values and statements.
 
-    number: a finite constant; typed: the same where no array gives it a type; functions: the names; power, step, where:
-    texts with {0}, {1}, {2} for the arguments; assignment: a text with {name} and {value}; comment: its mark; brackets:
-    whether a value in several lines needs them; exact: a function around products in sums that keeps their rounding, ""
-    without contraction.
+    number: formats a finite constant; typed: formats a constant with an explicit type, for places where no array
+    determines it; functions: names of functions by name in the tree; power, step, where: formats with {0}, {1}, {2} for
+    the arguments; assignment: a format with {name} and {value}; comment: begins a comment; brackets: whether a value on
+    several lines needs brackets; exact: a function that keeps the rounding of a product in a sum, "" for languages that
+    do not contract products and sums.
     """
 
     number: Callable[[float], str]
@@ -113,7 +114,7 @@ class Language:
     # -- expressions
 
     def text(self, node: Node, level: int = 0) -> str:
-        """Return an expression; in brackets if it binds weaker than `level`."""
+        """Return an expression as text, in brackets if it binds weaker than `level`."""
         match node:
             case Number(value):
                 return self.number(value)
@@ -136,18 +137,18 @@ class Language:
         return f"({text})" if own < level else text
 
     def _operand(self, node: Node, level: int, op: str, other: Node) -> str:
-        """Return an operand, whose rounding is kept if a compiler may move the constant `other` into it."""
+        """Return an operand, with its rounding kept if a compiler may merge the constant `other` into it."""
         if self.exact and _value(other) is not None and _takes_constant(node, op):
             return f"{self.exact}({self.text(node)})"
         return self._rounded(node, level) if LEVELS[op] == SUM else self.text(node, level)
 
     def _right(self, node: Node, op: str, left: Node) -> str:
-        """Return the second operand of an operation; in brackets if it begins with a sign."""
+        """Return the right operand, in brackets if it begins with a sign."""
         text = self._operand(node, LEVELS[op] + 1, op, left)
         return f"({text})" if text.startswith("-") else text
 
     def _rounded(self, node: Node, level: int = 0) -> str:
-        """Return the operand of a sum, or the value of a statement, with the rounding of its product kept."""
+        """Return an operand of a sum, or the value of a statement; if it is a product, keep its rounding."""
         if not self.exact:
             return self.text(node, level)
         if isinstance(node, Negative) and _is_product(node.operand):
@@ -162,8 +163,8 @@ class Language:
         own = ATOM if form.endswith(")") else POWER if name == "pow" else 0
         if name == "pow":
             return own, form.format(*(self.text(each, ATOM if own == POWER else 0) for each in arguments))
-        first = self.text(arguments[0], SUM if name == "step" else 0)  # a condition of `where` stands alone
-        level = 0 if own else 1  # `where` without brackets in another one needs them
+        first = self.text(arguments[0], SUM if name == "step" else 0)  # the condition of `where` needs no brackets
+        level = 0 if own else 1  # a nested `where` needs brackets if the form has none
         return own, form.format(first, *(self._typed(each, level) for each in arguments[1:]))
 
     def _typed(self, node: Node, level: int) -> str:
@@ -173,7 +174,7 @@ class Language:
     # -- statements
 
     def body(self, statements: Iterable[Statement], indent: str = "    ") -> str:
-        """Return the statements, each with its formula as a comment, on the same line where there is room."""
+        """Return the statements as lines, each with its formula as a comment, on the same line if it fits."""
         lines = [(self._statement(each, indent), each.comment) for each in statements]
         column = max((len(line) for line, _ in lines if len(line) <= CODE_WIDTH), default=0)
         shown = []
@@ -201,7 +202,7 @@ class Language:
         return shown.replace(" = \n", " =\n")
 
     def _parts(self, node: Node) -> list[str]:
-        """Return the text of the value of a statement in parts between which a line may end: before each + and -."""
+        """Return the value of a statement as parts between which a line may break: before each + and -."""
         match node:
             case BinaryOp(op, left, right) if op in "+-":
                 if self.exact and (_value(left) is not None or _value(right) is not None):
@@ -217,7 +218,7 @@ class Language:
         return [self._rounded(node, SUM)]
 
     def _is_long(self, node: Node) -> bool:
-        """Return whether a sum in brackets is so long that a line may end in it."""
+        """Return whether a node is a sum that is long enough for line breaks within its brackets."""
         return isinstance(node, BinaryOp) and LEVELS[node.op] == SUM and len(self.text(node)) > WIDTH // 2
 
     def _bracketed(self, node: Node, before: str = "") -> list[str]:
@@ -231,7 +232,7 @@ def _is_product(node: Node) -> bool:
 
 
 def _takes_constant(node: Node, op: str) -> bool:
-    """Return whether compilers may compute node op constant as another sum or product, as WGSL allows."""
+    """Return whether WGSL permits a compiler to reassociate `node op constant`."""
     if isinstance(node, Negative):
         return _takes_constant(node.operand, op)
     if op == "*":
@@ -240,7 +241,7 @@ def _takes_constant(node: Node, op: str) -> bool:
 
 
 def _is_flux(node: Node) -> bool:
-    """Return whether a node is the difference of two values, which is read more easily in brackets."""
+    """Return whether a node is the difference of two values, which is bracketed for readability."""
     plain = (Tap, Ref)
     return (
         isinstance(node, BinaryOp) and node.op == "-" and isinstance(node.left, plain) and isinstance(node.right, plain)
@@ -248,7 +249,7 @@ def _is_flux(node: Node) -> bool:
 
 
 def filled(parts: Sequence[str], begin: str, indent: str) -> str:
-    """Return lines of at most WIDTH characters, each with as many parts as fit, and the begin of the first one."""
+    """Return `begin` and the parts as lines of at most WIDTH characters; further lines begin with `indent`."""
     lines = [begin + parts[0]]
     for part in parts[1:]:
         if len(lines[-1]) + 1 + len(part) > WIDTH:
@@ -259,9 +260,10 @@ def filled(parts: Sequence[str], begin: str, indent: str) -> str:
 
 
 def weight(each: Pass) -> int:
-    """Return about how many instructions a cell of a pass needs on a GPU."""
+    """Return the approximate number of GPU instructions per cell of a pass."""
 
     def of(node: Node) -> int:
+        """Return the number for an expression."""
         own = INSTRUCTIONS.get(_operation(node), 1) if isinstance(node, Call | BinaryOp) else len(children(node))
         return own + sum(map(of, children(node)))
 
@@ -269,9 +271,9 @@ def weight(each: Pass) -> int:
 
 
 def by_array(each: Pass, arguments: Sequence[str], indent: str) -> str:
-    """Return the arguments of `cell`: a line for each array with neighbours, one for other arrays, one for the numbers.
+    """Return the arguments of `cell`: a line per array with neighbours, a line for other arrays, one for the numbers.
 
-    indent: of the lines from the second on.
+    indent: begins each line but the first.
     """
     arrays = [tap.array if each.wide(tap.array) else "" for tap in each.taps] + ["0"] * len(each.names)
     pairs = groupby(zip(arrays, arguments, strict=True), key=lambda pair: pair[0])
@@ -280,10 +282,10 @@ def by_array(each: Pass, arguments: Sequence[str], indent: str) -> str:
 
 
 def tidy(text: str) -> str:
-    """Return the text of a Python module with two empty lines before each function, and one line end at its end."""
+    """Return the text of a Python module with two empty lines before each function and one newline at the end."""
     return re.sub(r"\n{2,}(?=@|def )", "\n\n\n", text).rstrip() + "\n"
 
 
 def plain(value: float) -> str:
-    """Return the shortest text of a number, without ".0"."""
+    """Return the shortest text of a number, without a trailing ".0"."""
     return repr(value).removesuffix(".0")

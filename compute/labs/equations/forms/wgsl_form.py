@@ -1,10 +1,11 @@
-"""A plan in WGSL, float32 only: a thread loads a few cells of a column with their neighbours at once.
+"""Source code of a plan in WGSL, float32 only. Each thread computes a few cells of a column.
 
-Loads between the arithmetic, or arrays that the driver keeps in memory, were slower on an H200; see gpu_wgpu.wgsl of
-the diffusion lab. `/*unroll*/` and `/*registers*/` are resolved by compute/devices/wgsl.py.
+A thread loads its cells and their neighbours before the arithmetic. Loads between the arithmetic, and arrays that the
+driver keeps in memory, were slower on an H200; see gpu_wgpu.wgsl of the diffusion lab. compute/devices/wgsl.py resolves
+the marks `/*unroll*/` and `/*registers*/`.
 
-`exact(value)` keeps the rounding of a product that is added to something, which would be fused, and of a sum or product
-next to a constant: drivers of Mesa compute (u + x) + 3 as (u + 3) + x. See compute/devices/wgsl.py.
+`exact(value)` keeps a rounding that a compiler may change otherwise: that of a product in a sum, which would be fused,
+and that of a sum or product next to a constant, since Mesa's drivers compute (u + x) + 3 as (u + 3) + x.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ AT = {
     "periodic": "{0}_in[index_of((row + p.ny) % p.ny, (column + p.nx) % p.nx)]",
     "zero-flux": "{0}_in[index_of(clamp(row, 0, p.ny - 1), clamp(column, 0, p.nx - 1))]",
     "fixed": "{1} - {0}_in[index_of(clamp(row, 0, p.ny - 1), clamp(column, 0, p.nx - 1))]",
-}  # a ghost cell, by kind of the edges. {1}: twice the value on the face between it and the nearest cell
+}  # ghost cell by kind of edges. {1}: twice the value on the face between it and the nearest cell
 
 
 def language() -> Language:
-    """Return the functions of WGSL."""
+    """Return the syntax and functions of WGSL."""
     names = ("sin", "cos", "exp", "log", "sqrt", "abs", "tanh", "min", "max")
     return Language(
         number=repr, typed=repr, functions={name: name for name in names}, power="pow({0}, {1})",
@@ -35,7 +36,7 @@ def language() -> Language:
 
 
 def begin_of(kernel: PassKernel, title: str, form: str, numbers: Sequence[str] = ()) -> str:
-    """Return the begin of a program: its bindings and numbers. numbers: further members of the struct of all."""
+    """Return the head of a program: its bindings and `struct Numbers`. numbers: further members of the struct."""
     fields = kernel.system.fields
     read = kernel.read if not numbers else [f"{field}_in" for field in fields]
     written = kernel.written if not numbers else [f"{field}_out" for field in fields]
@@ -49,14 +50,14 @@ def begin_of(kernel: PassKernel, title: str, form: str, numbers: Sequence[str] =
 
 
 def module(kernels: list[PassKernel], title: str) -> str:
-    """Return the text of one pass; several passes are several programs, as each has its own bindings."""
+    """Return the program of a single pass. Each pass needs its own program, as a program has one set of bindings."""
     (kernel,) = kernels
     text = begin_of(kernel, title, "one step in WGSL")
     for array in kernel.wide:
         edge = kernel.edge(array)
         ghost = AT[edge.kind].format(array, repr(2 * edge.value))
         text += f"""
-// A cell of {array}, or a ghost cell beyond an edge.
+// Returns a cell of {array}, or a ghost cell beyond an edge.
 fn {array}_at(row: i32, column: i32) -> f32 {{
     if ({INSIDE}) {{ return {array}_in[index_of(row, column)]; }}
     return {ghost};
@@ -66,7 +67,7 @@ fn {array}_at(row: i32, column: i32) -> f32 {{
 
 
 def cell_function(kernel: PassKernel) -> str:
-    """Return the function of the formula, and the struct of its results if they are several."""
+    """Return the function of the formula; with several results, also the struct that it returns."""
     cell, several = kernel.cell, len(kernel.cell.targets) > 1
     text = f"\nstruct Cell {{ {', '.join(f'{target}: f32' for target in cell.targets)} }}\n" if several else ""
     arguments = by_array(cell, [f"{argument}: f32" for argument in cell.arguments], " " * len("fn cell("))
@@ -106,7 +107,7 @@ def _kernel(kernel: PassKernel) -> str:
 
 
 def _sides(diagonal: bool) -> tuple[int, int]:
-    """Return the first and the number of the rows whose cells left and right are loaded, from row first - 1 on."""
+    """Return the index, from row first - 1, and the number of the rows that need left and right neighbours."""
     return (0, THREAD_ROWS + 2) if diagonal else (1, THREAD_ROWS)
 
 
@@ -119,11 +120,11 @@ def _declared(array: str, diagonal: bool) -> str:
 
 
 def _loaded(array: str, diagonal: bool, inside: str) -> str:
-    """Return the lines that load an array. inside: a text for a cell of the grid, of array, row and shift."""
+    """Return the lines that load an array. inside: format of a cell by array, row and column shift, "" near an edge."""
     begin, count = _sides(diagonal)
 
     def cell(shift: int, side: int) -> str:
-        """Return a cell of row i_row + shift, counted from row first - 1."""
+        """Return the cell in row i_row + shift, from row first - 1. side: -1 left, 0 none, 1 right."""
         if inside:
             return inside.format(array, _plus("i_row", shift), ("", " + 1u", " - 1u")[side])
         row = _plus("first + i_row", shift - 1)
@@ -148,5 +149,5 @@ def _value(kernel: PassKernel, tap: Tap, diagonal: bool) -> str:
 
 
 def _plus(text: str, number: int) -> str:
-    """Return the text of a sum."""
+    """Return the sum of an expression and a number as text."""
     return f"{text} {'+' if number > 0 else '-'} {abs(number)}" if number else text

@@ -1,8 +1,8 @@
-"""A plan of one pass in WGSL, several steps a launch, after gpu_wgpu.wgsl of the diffusion lab.
+"""Source code of a one-pass plan in WGSL with several steps per launch, as in gpu_wgpu.wgsl of the diffusion lab.
 
-A workgroup streams down a strip of columns. A thread keeps two rows of its columns for each time level in registers; a
-third one arrives in each turn, and every level passes a row of the next time on to the next level. The cells left and
-right of a thread's own come through workgroup memory. Edges are treated as in cuda_steps_form.py.
+A workgroup streams down a strip of columns. A thread keeps two rows of its columns for each time level in registers. In
+each turn of its loop a third row arrives, and each level computes one row and passes it to the next level. Threads
+exchange the cells to their left and right through workgroup memory. Edges are treated as in cuda_steps_form.py.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from compute.labs.equations.forms.printing import by_array
 from compute.labs.equations.forms.wgsl_form import begin_of, cell_function
 from compute.labs.equations.tree import Plan, System, Tap
 
-THREADS, COLUMNS, AHEAD = 64, 4, 4  # of a workgroup; cells of a thread in a row; turns from a load to its use, even
-WAVE, LEAST_ROWS = 1024, 6  # workgroups of a launch, about as many as a large GPU runs at once; rows of each
+THREADS, COLUMNS, AHEAD = 64, 4, 4  # per workgroup; cells per thread and row; turns from a load to its use, even
+WAVE, LEAST_ROWS = 1024, 6  # workgroups per launch, about as many as a large GPU runs concurrently; rows of each
 
 
 @dataclass(frozen=True)
 class MultiStepStrips:
-    """The sizes of a launch of `steps` steps, a multiple of COLUMNS, which is the number of columns lost on a side."""
+    """The sizes of a launch. steps: a multiple of COLUMNS; a strip loses as many columns on either side."""
 
     steps: int
 
@@ -32,33 +32,33 @@ class MultiStepStrips:
         return THREADS * COLUMNS - 2 * self.steps
 
     def cut(self, ny: int, nx: int) -> tuple[int, int, int]:
-        """Return the workgroups in x and y, and the rows that each writes, for ny x nx cells."""
+        """Return (workgroups in x, workgroups in y, rows written per workgroup) for a grid of ny x nx cells."""
         strips = -(-nx // self.width)
         rows = min(ny, max(LEAST_ROWS, -(-ny // max(1, WAVE // strips))))
         return strips, -(-ny // rows), rows
 
 
 def strips_of(system: System, plan: Plan) -> MultiStepStrips | None:
-    """Return the sizes of a launch; None if it can compute one step only: where CUDA C can, too, or with walls."""
+    """Return the sizes of a launch; None if it can compute one step only, as in CUDA C, or if the pass reads a wall."""
     tiling = cuda_steps_form.tiling(system, plan, "float32")
     return None if tiling is None or WALL in plan.passes[0].sources else MultiStepStrips(tiling.steps)
 
 
 def module(kernel: PassKernel, strips: MultiStepStrips, title: str) -> str:
-    """Return the text of the program."""
+    """Return the text of the WGSL program."""
     fields, steps = kernel.system.fields, strips.steps
     periodic = kernel.edge(fields[0]).kind == "periodic"
     place = "return (i % n + n) % n;" if periodic else "return clamp(i, 0, n - 1);"
-    text = begin_of(kernel, title, f"{steps} steps a launch in WGSL", ["band_rows: i32,"])
-    text += "\n// The row or column of the grid whose value cell i has.\n"
+    text = begin_of(kernel, title, f"{steps} steps per launch in WGSL", ["band_rows: i32,"])
+    text += "\n// Returns the row or column of the grid from which row or column i is read.\n"
     text += f"fn place_of(i: i32, n: i32) -> i32 {{ {place} }}\n"
     text += cell_function(kernel)
-    text += "\n// The first and the last cell of a thread's rows at each level, in turns of even and odd number.\n"
+    text += "\n// First and last cell of each thread's row by level, double-buffered for even and odd turns.\n"
     for field in fields:
         text += f"var<workgroup> {field}_ends: array<array<vec2<f32>, {THREADS + 2}>, {2 * steps}>;\n"
 
     def each(line: str, indent: int) -> str:
-        """Return a line for each field."""
+        """Return the line once for each field, whose name replaces @."""
         return "".join(f"{' ' * indent}{line.replace('@', field)}\n" for field in fields)
 
     loop = "/*unroll*/ for (var i_col = 0; i_col < 4; i_col++) {"
@@ -119,7 +119,7 @@ fn many_steps(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_i
 
 
 def _cell(kernel: PassKernel, periodic: bool) -> str:
-    """Return the lines that compute a cell of the row `row`."""
+    """Return the lines that compute a cell of row `row`."""
     text, indent = "", " " * 20
     for field in kernel.wide if not periodic else ():
         edge, here = kernel.edge(field), f"{field}_row[i_col + 1]"
