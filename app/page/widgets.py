@@ -202,7 +202,7 @@ STATIC = Path(__file__).parent.parent / "static"
 
 
 def card_script(script: Path, *shared: str) -> str:
-    """Return a card's script, preceded by make.js, which creates its elements, and by `shared` files of static/."""
+    """Return a component's script, preceded by make.js, which creates elements, and by `shared` files of static/."""
     parts = *(STATIC / each for each in ("make.js", *shared)), script
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 

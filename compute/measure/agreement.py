@@ -57,6 +57,11 @@ def relative_l2(result: Arrays, truth: Arrays) -> float:
     return float(np.sqrt(off / size)) if size else float(np.sqrt(off))
 
 
+def standard_errors(result: Arrays, truth: Arrays) -> float:
+    """Return the error of an estimate in standard errors. truth: (value,) and (standard error,), float64."""
+    return float(abs(result[0].astype(np.float64) - truth[0]).max() / truth[1][0])
+
+
 def share_in_other_bins(result: Arrays, truth: Arrays) -> float:
     """Return the share of counted items in another bin of a histogram; inf for other shapes."""
     if [r.shape for r in result] != [t.shape for t in truth]:

@@ -25,6 +25,7 @@ from PIL import Image
 from app.labs.equations.typeset import STYLE, typeset
 from app.page.markup import filled
 from app.page.theme import ASSETS, html_pane, stylesheet
+from app.page.widgets import card_script
 from app.tab.plots import palette
 from compute.lab.frames import TOP_LEVEL
 from compute.labs.equations.language import read
@@ -97,7 +98,7 @@ class PresetTiles(JSComponent):
     current = param.Integer(default=-1, doc="Index of the tile of the present text; -1 for an own text.")
 
     _stylesheets: ClassVar[list[str]] = [TILE_STYLE]
-    _esm = Path(__file__).with_name("preset_tiles.js").read_text(encoding="utf-8")
+    _esm = card_script(Path(__file__).with_name("preset_tiles.js"))
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import panel as pn
@@ -18,7 +19,7 @@ from panel.custom import JSComponent
 from app.labs.mandelbrot.bookmarks import FOLDER, Bookmark, data_url, file_of, places, small, webp
 from app.labs.mandelbrot.navigator import Navigator
 from app.page.theme import stylesheet
-from app.page.widgets import FULL
+from app.page.widgets import FULL, card_script
 from app.tab.controls import column
 from app.tab.plots import palette
 from app.tab.session import Session
@@ -140,52 +141,7 @@ class Gallery(JSComponent):
     items = param.List(default=[], item_type=dict, doc="title, picture and own of each bookmark.")
 
     _stylesheets: ClassVar[list[str]] = [GALLERY_STYLE]
-    _esm = """
-    export function render({ model, el }) {
-      const list = document.createElement('ul');
-      list.className = 'places';
-      const button = (kind, words, act) => {
-        const made = document.createElement('button');
-        made.type = 'button';
-        made.className = kind;
-        made.setAttribute('aria-label', words);
-        made.title = words;
-        made.addEventListener('click', act);
-        return made;
-      };
-      const entries = () => model.items.map((item, index) => {
-        const entry = document.createElement('li'), image = document.createElement('img');
-        const place = button('place', `Go to ${item.title}`, () => model.send_msg({ pick: index }));
-        const words = document.createElement('span');
-        image.src = item.picture;
-        image.alt = '';
-        words.textContent = item.title;
-        place.append(image, words);
-        entry.append(place);
-        if (item.own) {
-          const drop = button('drop', `Remove ${item.title}`, (event) => {  // a double click is meant for one mark
-            if (event.detail < 2) model.send_msg({ drop: item.title });
-          });
-          drop.textContent = '×';
-          entry.append(drop);
-        }
-        return entry;
-      });
-      const draw = () => {  // what had the focus keeps it; where it is gone, what comes next has it
-        const before = [...list.querySelectorAll('button')], had = before.indexOf(list.getRootNode().activeElement);
-        list.replaceChildren(...entries());
-        const now = [...list.querySelectorAll('button')];
-        if (had >= 0) {
-          const same = now.find((node) => node.title == before[had].title);
-          (same ?? now[Math.min(had, now.length - 1)]).focus({ preventScroll: true });
-        }
-        if (now.length >= before.length) list.scrollTop = list.scrollHeight;
-      };
-      list.append(...entries());
-      model.on('items', draw);
-      return list;
-    }
-    """
+    _esm = card_script(Path(__file__).with_name("gallery.js"))
 
     def __init__(self, picked: Callable[[int], object], dropped: Callable[[str], object], **params: Any) -> None:
         super().__init__(sizing_mode="stretch_width", margin=(4, 8), **params)

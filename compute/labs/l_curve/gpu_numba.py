@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from compute.devices.devices import Array
-from compute.devices.gpu_numba_kernel import kernel
+from compute.devices.gpu_numba_kernel import device_function, kernel
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Rows
 
 LANES, ROWS = 32, 4  # threads per row, rows per block
 THREADS = LANES * ROWS
 cuda: Any = None  # numba.cuda, set when the first kernel is compiled
+add_up: Any = None  # the device function of _add_up, likewise
 
 
 def index_types(columns: int, entries: int) -> tuple[type, type]:
@@ -38,11 +39,11 @@ def start(work: BidiagonalArrays) -> None:
     """Compute beta_0 u_0 = b, alpha_0 v_0 = transpose(A) u_0, where b is read from work.u; contract in cpu_numpy."""
     squares = _scratch(max(work.u.size, work.w.size))
     count = _blocks(work.u.size, THREADS)
-    kernel(_squares)[count, THREADS](work.u, squares)
+    _kernel(_squares)[count, THREADS](work.u, squares)
     _normalise(work.u, squares, count, work.beta, work.u, 0.0)
     multiply(work.T, work.u, work.w)
     count = _blocks(work.w.size, THREADS)
-    kernel(_squares)[count, THREADS](work.w, squares)
+    _kernel(_squares)[count, THREADS](work.w, squares)
     _normalise(work.w, squares, count, work.alpha, work.V[0], 0.0)
 
 
@@ -55,39 +56,47 @@ def steps(work: BidiagonalArrays, first: int, count: int, orthogonal: bool, tiny
         _normalise(work.u, squares, blocks, beta, work.u, tiny)
         blocks = _less(work.T, work.u, beta, v, work.w, squares)
         if orthogonal:
-            kernel(_project)[j + 1, THREADS](work.V, work.w, work.c, _real(work.w, 0))
+            _kernel(_project)[j + 1, THREADS](work.V, work.w, work.c, _real(work.w, 0))
             blocks = _blocks(work.w.size, THREADS)
-            kernel(_subtract)[blocks, THREADS](work.V, j + 1, work.c, work.w, squares, _real(work.w, 0))
+            _kernel(_subtract)[blocks, THREADS](work.V, j + 1, work.c, work.w, squares, _real(work.w, 0))
         _normalise(work.w, squares, blocks, work.alpha[j + 1 :], work.V[j + 1], tiny)
 
 
 def multiply(matrix: Rows, x: Array, out: Array) -> None:
     """Compute out (rows,) = matrix x, x (columns,), all of one type."""
     arrays = matrix.starts, matrix.columns, matrix.values
-    kernel(_multiply)[_blocks(out.size, ROWS), THREADS](*arrays, x, out, _real(x, 0))
+    _kernel(_multiply)[_blocks(out.size, ROWS), THREADS](*arrays, x, out, _real(x, 0))
 
 
 def combine(V: Array, y: Array, x: Array) -> None:
     """Compute x (n,) = y_0 V[0] + y_1 V[1] + ... for y (k,), k >= 1, of V's type."""
-    kernel(_combine)[_blocks(x.size, THREADS), THREADS](V, y, x, _real(x, 0))
+    _kernel(_combine)[_blocks(x.size, THREADS), THREADS](V, y, x, _real(x, 0))
 
 
 def project(V: Array, x: Array, y: Array) -> None:
     """Compute y (k,) = V[:k] x, the scalar products of x (n,) with the first k rows; all of V's type."""
-    kernel(_project)[y.size, THREADS](V, x, y, _real(x, 0))
+    _kernel(_project)[y.size, THREADS](V, x, y, _real(x, 0))
 
 
 def _less(matrix: Rows, x: Array, scale: Array, old: Array, out: Array, squares: Array) -> int:
     """Compute out = matrix x - scale[0] old; return the number of sums of squares of out."""
     blocks = _blocks(out.size, ROWS)
     arrays = matrix.starts, matrix.columns, matrix.values
-    kernel(_multiply_less)[blocks, THREADS](*arrays, x, scale, old, out, squares, _real(x, 0))
+    _kernel(_multiply_less)[blocks, THREADS](*arrays, x, scale, old, out, squares, _real(x, 0))
     return blocks
 
 
 def _normalise(vector: Array, squares: Array, count: int, norm: Array, out: Array, tiny: float) -> None:
-    kernel(_norm)[1, THREADS](squares, count, norm, tiny)
-    kernel(_scale)[_blocks(vector.size, THREADS), THREADS](vector, norm, out, _real(vector, 0))
+    _kernel(_norm)[1, THREADS](squares, count, norm, tiny)
+    _kernel(_scale)[_blocks(vector.size, THREADS), THREADS](vector, norm, out, _real(vector, 0))
+
+
+@cache
+def _kernel(function: Callable[..., None]) -> Any:
+    """Return `function` as a kernel, and bind the device function that kernels call."""
+    global add_up  # noqa: PLW0603 - Numba looks up the names in a kernel among the globals of its module
+    add_up = device_function(_add_up)
+    return kernel(function)
 
 
 def _blocks(size: int, each: int) -> int:
@@ -110,8 +119,22 @@ def _allocated(size: int) -> Array:
     return numba_cuda.device_array(size, np.float64)
 
 
-# The loops are `while` loops with one condition, as in the other labs. Each kernel contains its own reduction by
-# halves: all threads of a block must reach its barriers.
+# The loops are `while` loops with one condition, as in the other labs.
+
+
+def _add_up(sums, i, count):  # type: ignore[no-untyped-def]
+    """Add the `count` sums of a group of threads to the first one, by halves. i: the thread's number in its group.
+
+    All threads of the block must call it, since it contains barriers.
+    """
+    t = cuda.threadIdx.x
+    cuda.syncthreads()
+    half = count // 2
+    while half > 0:
+        if i < half:
+            sums[t] += sums[t + half]
+        cuda.syncthreads()
+        half //= 2
 
 
 def _multiply(starts, columns, values, x, out, zero):  # type: ignore[no-untyped-def]
@@ -126,13 +149,7 @@ def _multiply(starts, columns, values, x, out, zero):  # type: ignore[no-untyped
             total += values[entry] * x[columns[entry]]
             entry += LANES
     sums[t] = total
-    cuda.syncthreads()
-    by = LANES // 2
-    while by > 0:
-        if lane < by:
-            sums[t] += sums[t + by]
-        cuda.syncthreads()
-        by //= 2
+    add_up(sums, lane, LANES)
     if lane == 0 and i < out.size:
         out[i] = sums[t]
 
@@ -155,13 +172,7 @@ def _multiply_less(  # type: ignore[no-untyped-def] # noqa: PLR0913, PLR0917 thr
     sums[t] = total
     if t == 0:
         factor[0] = scale[0]
-    cuda.syncthreads()
-    by = LANES // 2
-    while by > 0:
-        if lane < by:
-            sums[t] += sums[t + by]
-        cuda.syncthreads()
-        by //= 2
+    add_up(sums, lane, LANES)
     if lane == 0:
         parts[t // LANES] = 0
         if i < out.size:
@@ -187,13 +198,7 @@ def _squares(vector, squares):  # type: ignore[no-untyped-def]
     if i < vector.size:
         sums[t] = vector[i]
     sums[t] *= sums[t]
-    cuda.syncthreads()
-    by = THREADS // 2
-    while by > 0:
-        if t < by:
-            sums[t] += sums[t + by]
-        cuda.syncthreads()
-        by //= 2
+    add_up(sums, t, THREADS)
     if t == 0:
         squares[cuda.blockIdx.x] = sums[0]
 
@@ -207,13 +212,7 @@ def _norm(squares, count, norm, tiny):  # type: ignore[no-untyped-def]
     while i < count:
         sums[t] += squares[i]
         i += THREADS
-    cuda.syncthreads()
-    by = THREADS // 2
-    while by > 0:
-        if t < by:
-            sums[t] += sums[t + by]
-        cuda.syncthreads()
-        by //= 2
+    add_up(sums, t, THREADS)
     if t == 0:
         root = math.sqrt(sums[0])
         norm[0] = 0 if root <= tiny else root
@@ -240,13 +239,7 @@ def _project(V, w, c, zero):  # type: ignore[no-untyped-def]
         total += V[row, j] * w[j]
         j += THREADS
     sums[t] = total
-    cuda.syncthreads()
-    by = THREADS // 2
-    while by > 0:
-        if t < by:
-            sums[t] += sums[t + by]
-        cuda.syncthreads()
-        by //= 2
+    add_up(sums, t, THREADS)
     if t == 0:
         c[row] = sums[0]
 
@@ -266,13 +259,7 @@ def _subtract(V, rows, c, w, squares, zero):  # type: ignore[no-untyped-def]
         w[j] -= total
         sums[t] = w[j]
     sums[t] *= sums[t]
-    cuda.syncthreads()
-    by = THREADS // 2
-    while by > 0:
-        if t < by:
-            sums[t] += sums[t + by]
-        cuda.syncthreads()
-        by //= 2
+    add_up(sums, t, THREADS)
     if t == 0:
         squares[cuda.blockIdx.x] = sums[0]
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
+from compute.measure.agreement import standard_errors
 from compute.ways.declaring import workload
 from compute.ways.workload import TUTORIAL, Claim, Work
 
@@ -29,11 +30,6 @@ def reference(n: int, seed: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 th
     return np.array([TRUTH]), np.array([hypot(BOX * sqrt(share * (1 - share) / n), UNSURE)])
 
 
-def difference(result: Any, truth: Any) -> float:
-    """Return the error of the estimate in standard errors."""
-    return float(abs(result[0].astype(np.float64) - truth[0]).max() / truth[1][0])
-
-
 def work(n: int, dtype: str) -> Work:
     """Count 70 steps per point on average, of 9 operations each; only the result is written.
 
@@ -52,7 +48,7 @@ def work(n: int, dtype: str) -> Work:
     tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: exceeded by chance once in 1.7 million
     outputs=outputs,
     reference=reference,
-    difference=difference,
+    difference=standard_errors,
     difference_in="standard errors",
     work=work,
     claims=(

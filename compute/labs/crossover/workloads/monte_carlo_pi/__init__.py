@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.labs.crossover.claims import MeasuredWay, Ratio
+from compute.measure.agreement import standard_errors
 from compute.ways.declaring import workload
 from compute.ways.workload import TUTORIAL, Claim, Work
 
@@ -21,11 +22,6 @@ def outputs(n: int, dtype: str) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 one
 def reference(n: int, seed: int) -> tuple[NDArray[Any], ...]:  # noqa: ARG001 π is π for every seed
     """Return (π,) and (the standard error of the estimate,): 4 sqrt(p (1 - p) / n) with p = π / 4."""
     return np.array([pi]), np.array([4 * sqrt(pi / 4 * (1 - pi / 4) / n)])
-
-
-def difference(result: Any, truth: Any) -> float:
-    """Return the error of the estimate in standard errors."""
-    return float(abs(result[0].astype(np.float64) - truth[0]).max() / truth[1][0])
 
 
 def work(n: int, dtype: str) -> Work:
@@ -46,7 +42,7 @@ def work(n: int, dtype: str) -> Work:
     tolerance={"float32": 5.0, "float64": 5.0},  # standard errors: exceeded by chance once in 1.7 million
     outputs=outputs,
     reference=reference,
-    difference=difference,
+    difference=standard_errors,
     difference_in="standard errors",
     work=work,
     claims=(
