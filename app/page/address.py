@@ -169,7 +169,7 @@ def link_of(scene: Scene) -> tuple[str, str]:
 
     A history that is too long for a link is left out: the link then leads to the initial field.
     """
-    why = f"what was done to the field is too long for a link of {LONGEST} characters"
+    why = f"the changes of the field are too long for a link of {LONGEST} characters"
     if sum(len(str(entry)) for entry in scene.history) <= MOST_PACKED:
         try:
             return packed(scene), scene.missing

@@ -234,7 +234,7 @@ class Restorer:
         if fits:
             self._continue(self._scene, job.result[1])
         else:
-            self._tell("error", "The state cannot be shown: the lab did not take its size.", RESTORING)
+            self._tell("error", "The state cannot be shown: the lab did not accept its size.", RESTORING)
 
     def _has_size(self, values: Mapping[str, Any]) -> bool:
         """Return whether the state fits a lab with these values."""

@@ -252,7 +252,7 @@ class LabRecorder:
                     ended = self._take(self._recorder)
                 self._recorder.check()
             except OSError as error:
-                ended = f"the disk did not take a frame: {error_text(error)}"
+                ended = f"the disk did not store a frame: {error_text(error)}"
             except Exception as error:
                 self.end(f"a frame could not be made: {error_text(error)}")
                 raise

@@ -40,7 +40,7 @@ PICTURES = 4  # full-size pictures that fit into a slot; a larger frame is sent 
 IN_MESSAGE = -1  # slot number of a frame that did not fit: its arrays are in the payload's head
 
 
-NO_DESCRIPTOR = "no file descriptor was left for it in this process (ulimit -n)"
+NO_DESCRIPTOR = "this process has no free file descriptor for it (ulimit -n)"
 
 
 class NoSharedMemory(MemoryError):

@@ -106,7 +106,7 @@ def write_zarr(
     if the package zarr is missing.
     """
     if current and film.frames > 1:
-        raise SceneError(f"what a lab holds now is one moment, not {film.frames}")
+        raise SceneError(f"frames must be 1 for the current state of a lab, not {film.frames}")
     with _zarr_group(path, film.plain()) as group:
         for number, found in enumerate(_moments(film, current)):
             for name, values in found.items():

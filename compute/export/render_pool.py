@@ -377,7 +377,7 @@ class ResumableParts:
                     continue
                 except BlockingIOError as error:
                     what = f"another run is making the {self._what} in {self.folder}"
-                    raise SceneError(f"{what}: wait for it, or take another name") from error
+                    raise SceneError(f"{what}: wait until it ends, or choose another name") from error
                 except OSError as error:
                     if error.errno not in LOCKLESS:
                         raise
@@ -398,7 +398,7 @@ class ResumableParts:
     def words(self) -> str:
         """Return one sentence on the finished parts."""
         there = self.count - len(self.missing())
-        return f"{there} of {self.count} {self._what} are kept: the same command goes on from there"
+        return f"{there} of {self.count} {self._what} are kept: the same command resumes there"
 
     def _wanted(self) -> str:
         sizes = [self._file(number).stat().st_size for number in range(self.count) if self._file(number).is_file()]

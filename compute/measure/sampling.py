@@ -36,7 +36,7 @@ TRIES = 6  # cores that are compared: if half of all cores are slow, all six are
 LOOP, LOOPS = 3000, 3  # additions in a row, about 30 us: many instructions a cycle, which a neighbour halves
 LEAST_RUN = 30.0  # seconds that a bench may take even with a smaller budget: for checks and the fewest samples
 OVER = "the budget of the whole run was over"
-KEPT = "what is measured is kept if you interrupt it"
+KEPT = "measurements are kept after an interruption"
 TINY = 1e-6  # seconds: the shortest time from which growth is calculated
 CUBIC = 3.0  # highest power of n assumed for the time of a run
 

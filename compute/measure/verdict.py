@@ -19,7 +19,7 @@ MOST_ENTRIES = 400  # results kept a process; the oldest are removed, since any 
 MOST_RIGHT = 4  # results of the reference kept a process, each a whole field
 LAUNCHING = 0.5  # least launch time over the device's time that is stated as the reason
 WAKING = 0.3  # least fraction of a step for starting the threads that is stated as the reason
-UNKNOWN = "what holds them back is not measured"
+UNKNOWN = "the cause was not measured"
 VerdictState = Literal["measuring", "agree", "disagree", "unavailable"]
 ResultKey = tuple[Any, ...]
 

@@ -106,7 +106,7 @@ def limit(spread: Spread, roof: Roof, asked: AskedWork) -> str:
     if isfinite(arithmetic):
         both += f" and {arithmetic:.0f} % of the multiply-add roof"
     if arithmetic >= NEAR:
-        return f"{both}: bound by arithmetic, and near what the device can do"
+        return f"{both}: bound by arithmetic, and near the limit of the device"
     if memory > 100.5:
         return f"{both}: {roof.why_above(memory, 0.0, asked.moved)}"
     if memory >= NEAR:

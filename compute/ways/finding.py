@@ -186,7 +186,7 @@ class Finding:
         if series[self.n].median > FLAT * series[n].median:
             return ""
         cost = "launching" if self.fast.kind == "gpu" else "a call by itself"
-        return f"{cost} dominates: n = {count(n)} takes it almost as long"
+        return f"{cost} dominates: n = {count(n)} takes almost as long"
 
     @property
     def sentence(self) -> str:

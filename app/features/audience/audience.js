@@ -67,7 +67,7 @@ export function render({ model }) {
     }
     said = now;
     const head = make('header', {}, make('h2', { textContent: 'Audience' }),
-      make('button', { className: 'small', label: 'Close the card', title: 'Close (Q); the room goes on', textContent: '✕',
+      make('button', { className: 'small', label: 'Close the card', title: 'Close (Q); the room stays open', textContent: '✕',
         click: shut }));
     const body = code ? room(content) : make('p', { textContent: 'Up to some hundred phones see the picture, the values and the ' +
       "story's text, live, and open the same lab for themselves. Nothing of them is kept but how many they are." });

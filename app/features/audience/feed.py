@@ -173,7 +173,7 @@ class PageFeed:
             except Exception:
                 if not self._complained:  # log only the first error: it may recur with every poll
                     self._complained = True
-                    log.exception("what a page shows cannot be sent to its followers")
+                    log.exception("the content of a page cannot be sent to its followers")
             now = time.monotonic()
             due = max(due + max(INTERVAL, rest), now)
             await asyncio.sleep(due - now)
@@ -196,7 +196,7 @@ class PageFeed:
             self.windows.show_state({**words, **self._subject.notes()})
 
     async def _show_picture(self) -> float:
-        """Broadcast the latest picture if a viewer is ready for it; return the pause in s before the next."""
+        """Broadcast the latest picture if a viewer is ready to receive it; return the pause in s before the next."""
         picture = self._subject.picture()
         if picture is None or picture == self._shown or not (self.followers.ready or self.windows.ready):
             return 0.0

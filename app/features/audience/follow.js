@@ -77,7 +77,7 @@ const leave = () => {
   connection.stop();
   document.body.classList.add('lost');
   parts.follow.textContent = 'Follow';
-  say('You have left. The lecture goes on; Follow brings you back.');
+  say('You have left. The lecture continues; press Follow to return.');
 };
 parts.follow.addEventListener('click', () => (connection.wanted ? leave() : start()));
 parts.ask.addEventListener('submit', (event) => {

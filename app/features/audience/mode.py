@@ -120,7 +120,7 @@ class AudienceMode(Feature):
         return next((each for each in self.page.features if isinstance(each, Freezer)), None)
 
     def ready(self) -> None:
-        """Hold the picture for viewers while the pictures on the screen are frozen."""
+        """Freeze the viewers' picture while the pictures on the screen are frozen."""
         if self._freezer is not None:
             self._freezer.watch_frozen(self._hold)
 

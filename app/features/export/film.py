@@ -260,7 +260,7 @@ class KeyStatesFilm:
         self._source = source
         self._kept: list[dict[str, Any]] = []
         self._words = html_pane("", margin=(0, 8))
-        add = button("Add what is shown now", "add", self.add, filled=False)
+        add = button("Add the current state", "add", self.add, filled=False)
         clear = button("Clear", "delete", self.clear, filled=False)
         self.panel = column(row(add, clear), self._words)
         self._say()

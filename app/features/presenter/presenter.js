@@ -5,14 +5,14 @@ const STATUS = 40;                                      // px, height of the sta
 const STROKE = 5, OUTLINE = 3;                          // px, width of a pen stroke and of its dark outline
 const INK = '#3df5ff', EDGE = '#10181f';                // visible on dark, bright and white pictures
 const TOOLS = [                                         // key, name, description, SVG path of the icon
-  ['z', 'Freeze', 'the picture stands still on the screen, while the lab goes on behind it', 'M12 3v18M4 7.5l16 9M20 7.5l-16 9'],
-  ['v', 'Spotlight', 'all is dark but what the pointer is at',
+  ['z', 'Freeze', 'keep the picture on the screen while the lab continues', 'M12 3v18M4 7.5l16 9M20 7.5l-16 9'],
+  ['v', 'Spotlight', 'darken everything except the surroundings of the pointer',
    'M12 8a4 4 0 1 0 .01 0M12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2'],
   ['d', 'Pen', 'draw over the picture', 'M4 20l1-4L16 5l3 3L8 19zM14 7l3 3'],
-  ['x', 'Wipe', 'take away what the pen drew', 'M9 20h11M4 14l9-9 6 6-9 9H8zM8.500 9.500l6 6'],
+  ['x', 'Wipe', 'erase the drawing', 'M9 20h11M4 14l9-9 6 6-9 9H8zM8.500 9.500l6 6'],
   ['q', 'Audience', 'phones follow this page',
    'M3 3h7v7h-7zM14 3h7v7h-7zM3 14h7v7h-7zM14 14h3v3M21 14v7h-7'],
-  ['.', 'Hide', 'take the bar away; the key brings it back', 'M5 9l7 7 7-7'],
+  ['.', 'Hide', 'hide the bar; the same key shows it again', 'M5 9l7 7 7-7'],
 ];
 const symbol = (lines) => `<svg viewBox="0 0 24 24" aria-hidden="true"><path d="${lines}"/></svg>`;
 

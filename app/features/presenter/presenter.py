@@ -151,7 +151,7 @@ class Presenter(Feature):
         HelpRow(
             20,
             "**Z**, **V**, **D**, **X**, **.**",
-            "in presenter mode: freeze, spotlight, pen, wipe what it drew, hide the bar",
+            "in presenter mode: freeze, spotlight, pen, wipe the drawing, hide the bar",
         ),
     )
 

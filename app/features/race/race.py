@@ -72,11 +72,11 @@ TIMES = (20.0, 100.0, 200.0, 1000.0)  # simulated times that the card offers, in
 LIVE = "what is shown"  # the default work of a lab that ends
 NOTE = (
     "The lanes of this computer took turns, leg by leg, and raced against their own clocks: the compute time of their "
-    "steps. What is shown now is a replay at their true relative speed."
+    "steps. The animation is a replay at their true relative speed."
 )
 WHOLE = (
     "The lanes of this computer took turns. A time is the median of whole runs, taken as the command fieldlab bench "
-    "takes it: {timed}. Between start and finish a lane is drawn at an even pace. What is shown now is a replay."
+    "takes it: {timed}. Between start and finish a lane is drawn at an even pace. The animation is a replay."
 )
 DISTURBED = "{others} meanwhile: times may be longer than on an idle computer."
 ELSEWHERE = "No recorded run matches these settings; {machine}, {date}, took {seconds} for other work: {words}."

@@ -273,9 +273,9 @@ class CrossoverBenchmark(Benchmark):
     parameters: ClassVar[Mapping[str, Any]] = {"seed": 0, "longest_s": LONGEST, "longest_call_s": LONGEST_CALL}
     options = (
         Option("workloads", _workload, f"some of {','.join(workload_names())} (default: all)"),
-        Option("ways", _way, "names of files, for example cpu_numba,gpu_cupy_fuse (default: all there are)"),
-        Option("sizes", _size, "n, where a workload takes it (default: six powers of ten, and the tutorials' own)"),
-        Option("limit", _limit, "seconds in all, checks included, after which nothing is begun (default: none)"),
+        Option("ways", _way, "names of files, for example cpu_numba,gpu_cupy_fuse (default: all)"),
+        Option("sizes", _size, "n, if a workload supports it (default: six powers of ten, and the tutorials' own)"),
+        Option("limit", _limit, "total seconds, checks included; no work begins after them (default: none)"),
     )
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[BenchCase]:  # noqa: ARG002

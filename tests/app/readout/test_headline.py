@@ -229,8 +229,8 @@ def test_a_gpu_that_is_slower_says_so_and_why():
     words = said(Fastest(cpu=standing(CPU, 1e-6), gpu=slow))
     assert words.startswith("2.60× slower CUDA C than Numba, 2 threads |")
     assert words.endswith(
-        "; factor 2.60× slower; launching takes less than 1 % of its time, so its kernels are slower; what holds them "
-        "back is not measured."
+        "; factor 2.60× slower; launching takes less than 1 % of its time, so its kernels are slower; the cause was "
+        "not measured."
     )
     launched = replace(slow.measurement, parts={"launch": 2.5e-6, "compute": 2.6e-6})
     words = said(Fastest(cpu=standing(CPU, 1e-6), gpu=replace(slow, measurement=launched)))

@@ -248,7 +248,7 @@ def test_a_slower_way_of_the_cpu_has_the_reason_that_the_figures_support(monkeyp
     slow = verdict(standing("cpu_numba", 2e-5), standing("cpu_numpy", 1e-5))
     assert why_slower(slow, 1e-5) == "too small for 16 threads: starting them takes 50 % of a step"
     assert why_slower(slow, 1e-6) == (  # which does not explain the difference
-        "starting its threads takes only 5 % of a step, so its loops are slower; what holds them back is not measured"
+        "starting its threads takes only 5 % of a step, so its loops are slower; the cause was not measured"
     )
     little = verdict(standing("cpu_numba", 1.2e-5), standing("cpu_numpy", 1e-5))
     assert why_slower(little, 2.9e-6) == (  # 24 % of it; the rest is 9.1 us, less than the other's 10 us
@@ -260,12 +260,12 @@ def test_a_slower_way_of_the_cpu_has_the_reason_that_the_figures_support(monkeyp
     seldom = verdict(with_regions(standing("cpu_numba", 2e-5), 1 / 12), standing("cpu_numpy", 1e-5))
     assert why_slower(seldom, 1e-5).startswith("starting its threads takes only 4 % of a step")
     alone = verdict(with_regions(standing("cpu_numba", 2e-5), 0.0), standing("cpu_numpy", 1e-5))
-    assert why_slower(alone, 1e-5) == "on 1 thread its loops are slower; what holds them back is not measured"
+    assert why_slower(alone, 1e-5) == "on 1 thread its loops are slower; the cause was not measured"
     assert html.named(alone.standings[0]) == "Numba, 1 thread"
     assert html.named(often.standings[0]) == "Numba, 16 threads"
     assert why_slower(verdict(standing("cpu_numba", 1e-6), standing("cpu_numpy", 1e-5)), 1e-5) == ""
     monkeypatch.setattr(verdicts, "cpu_count", lambda: 1)
-    assert why_slower(slow, 1e-5) == "on 1 thread its loops are slower; what holds them back is not measured"
+    assert why_slower(slow, 1e-5) == "on 1 thread its loops are slower; the cause was not measured"
 
 
 @pytest.mark.parametrize(

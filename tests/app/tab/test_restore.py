@@ -125,7 +125,7 @@ def test_a_state_is_restored_only_if_the_engine_accepts_its_size(jobs, accepts):
     page.session.confirmed = page.session.values = VALUES if accepts else small
     page.restorer.tick()
     assert (page.restorer.busy, page.session.playing, len(page.done)) == (False, accepts, accepts)
-    refusal = "error", "The state cannot be shown: the lab did not take its size."
+    refusal = "error", "The state cannot be shown: the lab did not accept its size."
     assert page.told == [("success", "Restored, at step 0.") if accepts else refusal]
 
 

@@ -326,7 +326,7 @@ def test_a_folder_that_was_deleted_stays_so_and_ends_the_recording(tmp_path):
     lab_recorder.begin(Record(1, str(tmp_path / "a"), 1, (8, 8), 6, None))
     shutil.rmtree(tmp_path / "a")
     lab_recorder.turn(running=True)
-    assert "the disk did not take a frame: FileNotFoundError" in sender.said[-1].ended
+    assert "the disk did not store a frame: FileNotFoundError" in sender.said[-1].ended
     store = RecordingStore(tmp_path / "a")
     with pytest.raises(FileNotFoundError, match="is gone"):
         store.put(1, b"")

@@ -161,7 +161,7 @@ def test_a_film_that_is_stopped_ends_at_once_and_goes_on_later(before, sign, cod
         said = started.communicate(timeout=300)[1]
     assert started.returncode == code
     kept = len(list(frames.glob("*.png")))
-    assert re.search(rf"interrupted; {kept} of 50 frames are kept: the same command goes on from there", said)
+    assert re.search(rf"interrupted; {kept} of 50 frames are kept: the same command resumes there", said)
     assert "Traceback" not in said
     assert below
     assert not psutil.wait_procs(below, 120)[1]

@@ -56,7 +56,7 @@ def lines(*points):
         (FLAT, "Below, launching costs more than the work."),
         ({n: 3e-7 * n**0.5 for n in FLAT}, ""),  # it crosses, but grows with n throughout: the launch is not the reason
         (dict.fromkeys(FLAT, 1e-9), ""),  # faster everywhere: no n lies below a crossing
-        (dict.fromkeys(FLAT, 1.0), f"Launching dominates: n = 1{THIN}000 takes it almost as long."),
+        (dict.fromkeys(FLAT, 1.0), f"Launching dominates: n = 1{THIN}000 takes almost as long."),
     ],
 )
 def test_a_reason_is_given_only_where_the_curves_show_it(gpu, said):
