@@ -18,6 +18,7 @@ import panel_material_ui as pmui
 from app.page.theme import html_pane
 from app.page.widgets import FULL, ValueWidgets, Widget, icon
 from app.tab.session import Session
+from compute.cli import settings
 from compute.devices.backends import Backend, backend, preferred
 from compute.export.scene import Style
 from compute.lab.lab import values_on, variants
@@ -314,6 +315,34 @@ class ComputeControls(ValueWidgets):
             self.backend.value = self.session.values["backend"]
             self._list_kernels()
         self._offer_dtypes()
+
+
+class GridSize:
+    """A list of square grids with these sides in cells, `panel`; those that the server refuses are disabled.
+
+    resized(): called after a change.
+    """
+
+    def __init__(self, session: Session, sides: Sequence[int], resized: Callable[[], object]) -> None:
+        self._session, self._resized = session, resized
+        most = settings.bound("grid")
+        refused = [n for n in sides if most is not None and n * n > most]
+        self.panel = pmui.Select(
+            label="Grid [cells]", options={f"{n} × {n}": n for n in sides}, value=session.values["nx"],
+            disabled_options=refused, helper_text=settings.bound_words("grid") if refused else "", size="small", **FULL,
+        )  # fmt: skip
+        self.panel.param.watch(lambda event: self._resize(event.new), "value")
+
+    def show_values(self, values: Mapping[str, Any]) -> None:
+        """Show a grid among `values` that was changed without this list."""
+        if "ny" in values or "nx" in values:
+            self.panel.value = self._session.values["nx"]
+            self._session.later(self._resized)
+
+    def _resize(self, cells: int) -> None:
+        if self._session.values["nx"] != cells:
+            self._session.change(ny=cells, nx=cells)
+            self._session.later(self._resized)
 
 
 def absentees(backends: Sequence[Backend]) -> pn.pane.HTML:

@@ -395,4 +395,13 @@ class RasterPlots:
         """Move the section line ("horizontal" | "vertical", at `location`) and the probe, in cells."""
         for plot in self.plots.values():
             plot.place_section("width" if section == "horizontal" else "height", location)
+        self.place_probe(probe)
+
+    def place_probe(self, probe: Position) -> None:
+        """Move the probe, in cells; nan hides it."""
         self.probe.data = probe_rows(probe)
+
+    def show_section(self, shown: bool) -> None:
+        """Show or hide the section line."""
+        for plot in self.plots.values():
+            plot.section.visible = plot.halo.visible = shown

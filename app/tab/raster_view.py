@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from bokeh.plotting import figure
+
 from app.tab.lab_view import LabView
 from app.tab.plots import RasterPlots
+from app.upstream.plot_pane import PlotPane
 
 VIEW_DELAY = 120  # ms without pan or zoom before the region is requested at full resolution
 
@@ -15,6 +18,11 @@ class RasterView(LabView):
 
     pictures: RasterPlots
     _view_timer: Any = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The shape (ny, nx) of the lab's grid."""
+        return self.session.values["ny"], self.session.values["nx"]
 
     def show_part(self, view: tuple[float, float, float, float] | None) -> None:
         """Show the region (x0, y0, x1, y1) in cells; None for the whole grid."""
@@ -38,3 +46,14 @@ class RasterView(LabView):
         if self.pictures.view is None:
             self.pictures.whole()
         self.session.set_view(self.pictures.view, self.session.shown.pixels)
+
+
+def fixed_pane(plot: figure) -> PlotPane:
+    """Return a pane of fixed size for a figure."""
+    plot.sizing_mode = "fixed"
+    return PlotPane(plot, margin=0, sizing_mode="fixed")
+
+
+def part_of(place: float, cells: int) -> float:
+    """Return a place in cells as a fraction of a side with that many cells, limited to 0 … 1."""
+    return min(max(place / cells, 0.0), 1.0)

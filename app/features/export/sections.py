@@ -199,7 +199,7 @@ class NumbersSection(ExportSection):
         """Enable saving after the first frame."""
         self.save.disabled = self.table.save.disabled = self._source.frame is None
         name, _ = self._source.series()
-        label = f"Save the values over time at the {name} (CSV)" if name else ""
+        label = f"Save the {name} over time (CSV)" if name else ""
         if label != self.series.label:
             self.series.param.update(label=label, visible=bool(name))
 

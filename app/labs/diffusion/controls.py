@@ -12,22 +12,32 @@ from typing import Any
 import panel as pn
 import panel_material_ui as pmui
 
-from app.labs.diffusion.source import Brush, InitialField
+from app.labs.diffusion.source import InitialField
 from app.labs.diffusion.view import PALETTES, DiffusionView
 from app.page.notices import Notices
 from app.page.theme import html_pane
 from app.page.widgets import FULL, ValueWidgets, icon
-from app.tab.controls import ComputeControls, Controls, Dial, Transport, accordion, column, list_dial, slider_dial
-from app.tab.plots import AMOUNTS, SIGNED
+from app.tab.brush import Brush
+from app.tab.controls import (
+    ComputeControls,
+    Controls,
+    Dial,
+    GridSize,
+    Transport,
+    accordion,
+    column,
+    list_dial,
+    slider_dial,
+)
+from app.tab.palette_controls import PaletteControls
 from app.tab.session import Session
-from compute.cli import settings
 from compute.devices.devices import devices_name
 from compute.devices.gpu_devices import cuda_count
 from compute.engine import messages
 from compute.export.scene import Style
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
-SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
+SIDES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)  # of grids, in cells
 BLOW_UP = 0.26  # just above the stability limit of 1/4: the chequerboard grows by a factor of 1.08 per step
 FARTHEST = 0.3  # upper end of the slider of r in unstable mode, unless r is larger
 SEEDS = 1000
@@ -74,11 +84,11 @@ class DiffusionControls(Controls):
 
     def style(self, part: str) -> Style:
         """Return the palette of the field or of the Laplacian."""
-        return self.display.style(part)
+        return self.display.palettes.style(part)
 
     def apply_style(self, style: Style, part: str) -> None:
         """Apply a palette."""
-        self.display.apply_style(style, part)
+        self.display.palettes.apply_style(style, part)
 
     def dials(self) -> list[Dial]:
         """Return the dials for r and for the speed."""
@@ -187,15 +197,8 @@ class DiffusionControls(Controls):
 
     def _compute(self) -> pn.Column:
         self.compute = ComputeControls(self.session, kernel_words)
-        most = settings.bound("grid")
-        refused = [n for n in SIZES.values() if most is not None and n * n > most]
-        size = pmui.Select(
-            label="Grid [cells]", options=SIZES, value=self.session.values["ny"], disabled_options=refused,
-            helper_text=settings.bound_words("grid") if refused else "", size="small", **FULL,
-        )  # fmt: skip
-        size.param.watch(lambda event: self._resize(event.new), "value")
-        self.size = size
-        return column(*self.compute.items, *self._together(cuda_count()), size, self.compute.dtype)
+        self.size = GridSize(self.session, SIDES, self.lab_view.show_whole)
+        return column(*self.compute.items, *self._together(cuda_count()), self.size.panel, self.compute.dtype)
 
     def _together(self, found: int) -> list[Any]:
         """Return the drop-down for the number of GPUs that share the grid; empty with fewer than two GPUs."""
@@ -209,11 +212,6 @@ class DiffusionControls(Controls):
         hint = "For the CUDA C kernels: each GPU holds a slab of rows, and passes its edge rows on."
         return [self.choice("devices", options, helper_text=hint)]
 
-    def _resize(self, cells: int) -> None:
-        if self.session.values["ny"] != cells:
-            self.session.change(ny=cells, nx=cells)
-            self.session.later(self.lab_view.show_whole)
-
     def show_values(self, values: Any) -> None:
         """Show values that were changed without these widgets, for instance because the engine refused others."""
         if "unstable" in values:
@@ -222,9 +220,7 @@ class DiffusionControls(Controls):
         self.source.show_values(values)
         self.display.show_values(values)
         self.compute.show_values(values)
-        if "ny" in values:
-            self.size.value = values["ny"]
-            self.session.later(self.lab_view.show_whole)
+        self.size.show_values(values)
 
 
 class DiffusionDisplay(ValueWidgets):
@@ -237,42 +233,22 @@ class DiffusionDisplay(ValueWidgets):
         shown.param.watch(lambda event: session.later(lambda: lab_view.choose(SHOWN[event.new])), "value")
         self.curves = pmui.Switch(label="Show curves", value=True, **FULL)
         self.curves.param.watch(lambda event: session.later(lambda: lab_view.show_curves(event.new)), "value")
-        self.palettes = {
-            "field": self._palette("Palette of the field", list({**AMOUNTS, **SIGNED}), "field"),
-            "laplacian": self._palette("Palette of the Laplacian", list({**SIGNED, **AMOUNTS}), "laplacian"),
-        }
+        self.palettes = PaletteControls(
+            session, lab_view.pictures,
+            {"field": "Palette of the field", "laplacian": "Palette of the Laplacian"}, PALETTES,
+        )  # fmt: skip
         section = self.choice("section")
         section.param.watch(lambda event: session.later(lab_view.place_section), "value")
-        self.reverse = pmui.Switch(label="Reverse palettes", value=False, **FULL)
-        self.reverse.param.watch(lambda event: self.session.later(self._recolour), "value")
         self.panel = pn.Column(
             shown,
             self.curves,
-            *self.palettes.values(),
-            self.reverse,
+            *self.palettes.lists.values(),
+            self.palettes.reverse,
             *self._limits(),
             section,
             margin=0,
             sizing_mode="stretch_width",
         )
-
-    def _palette(self, label: str, names: list[str], name: str) -> Any:
-        select = pmui.Select(label=label, options=names, value=PALETTES[name], size="small", **FULL)
-        select.param.watch(lambda event: self.session.later(self._recolour), "value")
-        return select
-
-    def style(self, part: str) -> Style:
-        """Return the style of the picture `part`."""
-        return Style(self.palettes.get(part, self.palettes["field"]).value, self.reverse.value)
-
-    def apply_style(self, style: Style, part: str) -> None:
-        """Apply a style to the picture `part`, "" for the field."""
-        self.palettes.get(part, self.palettes["field"]).value = style.palette
-        self.reverse.value = style.reverse
-
-    def _recolour(self) -> None:
-        for name, select in self.palettes.items():
-            self.lab_view.pictures.plots[name].colour(select.value, self.reverse.value)
 
     # -- limits
 

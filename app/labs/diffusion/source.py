@@ -1,4 +1,4 @@
-"""Controls of the field's source: preset, uploaded image, brush.
+"""Controls of the field's source: preset and uploaded image.
 
 The drop-down of initial fields shows the source of the visible frame. A frame identifies its image by a fingerprint,
 and this module stores the file name for each fingerprint. Thus the drop-down is correct after a reset, a checkpoint, an
@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import panel as pn
 import panel_material_ui as pmui
 
 from app.page.widgets import FULL
-from app.tab.plots import Position, RasterPlots, StrokePoint
 from app.tab.session import Session
 from app.tab.session_states import FellBack
 from app.tab.upload import Upload, sketch
@@ -29,8 +26,6 @@ from compute.lab.frames import Frame
 IMAGE = ""  # value in the list of presets
 RESTARTED = "The engine was restarted twice before it showed the image. Choose it again."
 MOST_NAMES = 100  # stored file names, the latest: undo does not reach further
-MAX_POINTS = 1000  # of one stroke per turn of the event loop, the lab's limit
-MODES = {"Move": "move", "Paint": "paint", "Erase": "erase"}
 
 
 class InitialField:
@@ -144,69 +139,3 @@ class InitialField:
         self.choice.param.update(options=options, value=preset)
         self._following = False
         self._changed(preset)
-
-
-@dataclass
-class StrokePart:
-    """Points of a stroke in one message; begins: whether the stroke starts with them."""
-
-    points: list[Position]
-    begins: bool
-
-
-class Brush:
-    """Collects the points of strokes and sends them once per turn of the event loop, whether the lab runs or not.
-
-    into(): return further arguments of the lab's action `paint`.
-    """
-
-    def __init__(
-        self, session: Session, pictures: RasterPlots, into: Callable[[], Mapping[str, Any]] = dict[str, Any]
-    ) -> None:
-        self.session, self.pictures, self._into = session, pictures, into
-        self.mode = pmui.RadioButtonGroup(
-            label="Pointer", options=MODES, value="move", size="small", margin=(4, 8), sizing_mode="stretch_width"
-        )
-        self.value = pmui.FloatSlider(
-            label="Brush value", value=1.0, start=-1.0, end=2.0, step=0.05, size="small", **FULL
-        )
-        self.radius = pmui.IntSlider(
-            label="Brush radius [% of the side]", value=4, start=1, end=25, size="small", **FULL
-        )
-        self._options = pn.Column(self.value, self.radius, visible=False, margin=0, sizing_mode="stretch_width")
-        self.panel = pn.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
-        self.mode.param.watch(self._switch, "value")
-        self._waiting: list[StrokePart] = []  # one part per stroke
-        self._last: Position | None = None  # of the current stroke
-        self._scheduled = False
-        pictures.strokes.subscribe(self.stroke)
-
-    def _switch(self, event: object) -> None:
-        self._options.visible = self.mode.value != "move"
-        self.value.disabled = self.mode.value == "erase"
-        self.session.later(lambda: self.pictures.use_pointer_for(self.mode.value != "move"))
-
-    def stroke(self, point: StrokePoint) -> None:
-        """Continue the stroke through `point`, or end it there."""
-        if point.x is not None and point.y is not None:
-            if self._last is None:
-                self._waiting.append(StrokePart([], begins=True))
-            elif not self._waiting:
-                self._waiting.append(StrokePart([self._last], begins=False))
-            self._last = (point.x, point.y)
-            self._waiting[-1].points.append(self._last)
-        if point.end:
-            self._last = None
-        if self._waiting and not self._scheduled:
-            self._scheduled = True
-            self.session.later(self._send)
-
-    def _send(self) -> None:
-        self._scheduled = False
-        parts, self._waiting = self._waiting, []
-        side = max(self.session.values["ny"], self.session.values["nx"])
-        value = 0.0 if self.mode.value == "erase" else float(self.value.value)
-        radius = max(0.5, self.radius.value / 100 * side)
-        for part in parts:
-            points = part.points[-MAX_POINTS:]
-            self.session.act("paint", points=points, value=value, radius=radius, begins=part.begins, **self._into())

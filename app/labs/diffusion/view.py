@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
-import numpy as np
 import panel as pn
 
 from app.page.theme import GRID, heading, html_pane, set_type
 from app.tab.curve_plots import CurvePlot
 from app.tab.lab_view import Size
 from app.tab.plots import RasterPlots, around
-from app.tab.raster_view import RasterView
+from app.tab.raster_view import RasterView, fixed_pane, part_of
+from app.tab.samples import Samples
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
@@ -39,7 +37,6 @@ PHONE = 480  # px of width below which only one picture is shown
 WORTH = 1.25  # factor by which pictures must grow without curves before these are hidden
 LEGIBLE = 180  # px of a picture; below, one picture is shown instead of two
 SHARP = 1.25  # maximum of frame pixels per plot pixel and axis, before the frame is reduced by an integer factor
-SERIES = 1200  # stored samples of the probe
 
 
 @dataclass(frozen=True)
@@ -69,8 +66,7 @@ class DiffusionView(RasterView):
         self.profile = CurvePlot("place [cells]", "u", ("profile", "exact"))
         self.series = CurvePlot("time [steps]", "u", ("probe",))
         self.series.figure.xaxis[0].ticker.min_interval = 1.0  # after a restore there is only one step
-        self._series: deque[tuple[float, float]] = deque(maxlen=SERIES)
-        self._series_of: tuple[Any, ...] = ()  # run and cell of the probe for the samples
+        self._samples = Samples()  # of the probe
         self._close_view: tuple[float, float, float, float] | None = None  # region chosen by `look_closely`
         self._ticked: Frame | None = None  # frame shown in the curves
         self._shown: Sequence[str] = tuple(TITLES)
@@ -81,7 +77,7 @@ class DiffusionView(RasterView):
             )
             for name, pane in self._panes.items()
         }
-        self._lines = [_fixed(curves.figure) for curves in (self.profile, self.series)]
+        self._lines = [fixed_pane(curves.figure) for curves in (self.profile, self.series)]
         self._titled = [
             pn.Column(heading(words), pane, margin=0, sizing_mode="fixed")
             for words, pane in zip(CURVE_TITLES, self._lines, strict=True)
@@ -97,11 +93,6 @@ class DiffusionView(RasterView):
         self.show_whole()
 
     # -- layout
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The shape (ny, nx) of the lab's grid."""
-        return self.session.values["ny"], self.session.values["nx"]
 
     @staticmethod
     def _heading(name: str) -> pn.pane.HTML:
@@ -221,11 +212,11 @@ class DiffusionView(RasterView):
     def _move_section(self, location: float) -> None:
         ny, nx = self.shape
         length = ny if self.session.values["section"] == "horizontal" else nx
-        self.session.change(section_at=min(max(location / length, 0.0), 1.0))
+        self.session.change(section_at=part_of(location, length))
 
     def _probe(self, x: float, y: float) -> None:
         ny, nx = self.shape
-        self.session.change(probe_x=min(max(x / nx, 0.0), 1.0), probe_y=min(max(y / ny, 0.0), 1.0))
+        self.session.change(probe_x=part_of(x, nx), probe_y=part_of(y, ny))
         self.place_section()
 
     # -- frames
@@ -240,37 +231,14 @@ class DiffusionView(RasterView):
         self._remember(frame)
         curves = [frame.curves.get(name) for name in ("profile", "exact")]
         self.profile.show([(c.x, c.y) if c is not None else None for c in curves])
-        steps, values = zip(*self._series, strict=True)
-        self.series.show([(np.array(steps), np.array(values))])
+        self.series.show([(self._samples.column(0), self._samples.column(-1))])
 
     def samples(self) -> tuple[str, str]:
         """Return the name and the samples of "At the probe" as CSV: step, cell, value, the oldest first."""
-        if not self._series:
-            return "", ""
-        _, x, y = self._series_of
-        rows = (f"{step:.0f},{x:.0f},{y:.0f},{value!r}" for step, value in self._series)
-        return "probe", "\n".join(("step,x_cell,y_cell,u", *rows)) + "\n"
+        text = self._samples.csv(("step", "x_cell", "y_cell", "u"))
+        return ("probe", text) if text else ("", "")
 
     def _remember(self, frame: Frame) -> None:
-        """Append the probe's sample; discard samples of another run or cell.
-
-        After an engine failure the run continues from an earlier step: later samples are discarded. A stroke of the
-        brush is a discontinuity: of all samples with the same step, the first and the last are kept.
-        """
-        facts, series = frame.facts, self._series
-        belongs = (frame.notes["run"], facts["probe_x"], facts["probe_y"])
-        if belongs != self._series_of:
-            self._series_of = belongs
-            series.clear()
-        sample = (facts["step"], facts["probe"])
-        while series and series[-1][0] > sample[0]:
-            series.pop()
-        if len(series) > 1 and series[-2][0] == sample[0]:
-            series.pop()
-        if not series or series[-1] != sample:
-            series.append(sample)
-
-
-def _fixed(plot: Any) -> PlotPane:
-    plot.sizing_mode = "fixed"
-    return PlotPane(plot, margin=0, sizing_mode="fixed")
+        facts = frame.facts
+        cell = int(facts["probe_x"]), int(facts["probe_y"])
+        self._samples.add((frame.notes["run"], cell), (facts["step"], *cell, facts["probe"]))

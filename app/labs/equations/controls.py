@@ -12,24 +12,33 @@ from typing import Any
 
 import panel_material_ui as pmui
 
-from app.labs.diffusion.source import Brush
 from app.labs.equations.preset_tiles import PresetAbout, PresetTiles
 from app.labs.equations.second_picture import AS_IN_TEXT, SecondPicture, checked
 from app.labs.equations.sliders import ParameterSliders, values_after
 from app.labs.equations.view import PALETTES, EquationsView
 from app.page.notices import Notices
 from app.page.widgets import FULL, NumberField
-from app.tab.controls import ComputeControls, Controls, Dial, Transport, accordion, column, list_dial, slider_dial
-from app.tab.plots import AMOUNTS, SIGNED
+from app.tab.brush import Brush
+from app.tab.controls import (
+    ComputeControls,
+    Controls,
+    Dial,
+    GridSize,
+    Transport,
+    accordion,
+    column,
+    list_dial,
+    slider_dial,
+)
+from app.tab.palette_controls import PaletteControls
 from app.tab.session import Session
-from compute.cli import settings
 from compute.engine import messages
 from compute.export.scene import Style
 from compute.labs.equations.presets import Preset, presets
 from compute.labs.equations.programs import SLOTS, full_text
 from compute.labs.equations.tree import EquationError, System
 
-SIZES = {f"{n} × {n}": n for n in (64, 128, 256, 512, 1024, 2048, 4096)}
+SIDES = (64, 128, 256, 512, 1024, 2048, 4096)  # of grids, in cells
 STEP_HINT = "Empty: that of the text, or 90 % of its bound."
 WHOLE_KEYS = ("0", "home")
 KERNELS = {"T-step": "several steps per pass", "one-step": "one step per pass"}  # labels on the page
@@ -159,9 +168,7 @@ class EquationsControls(Controls):
             self.step.show(values["time_step"])
         if "pause_at" in values:
             self.pause.show(values["pause_at"])
-        if "ny" in values or "nx" in values:
-            self.size.value = self.session.values["nx"]
-            self.session.later(self.lab_view.show_whole)
+        self.size.show_values(values)
 
     def on_event(self, event: Any) -> bool:
         """Handle an engine event; return True if a control shows a refusal."""
@@ -198,19 +205,8 @@ class EquationsControls(Controls):
 
     def _compute(self) -> Any:
         self.compute = ComputeControls(self.session, lambda name: KERNELS.get(name, name))
-        most = settings.bound("grid")
-        refused = [n for n in SIZES.values() if most is not None and n * n > most]
-        self.size = pmui.Select(
-            label="Grid [cells]", options=dict(SIZES), value=self.session.values["nx"], disabled_options=refused,
-            helper_text=settings.bound_words("grid") if refused else "", size="small", **FULL,
-        )  # fmt: skip
-        self.size.param.watch(lambda event: self._resize(event.new), "value")
-        return column(*self.compute.items, self.size, *([self.compute.dtype] if self.compute.dtype else []))
-
-    def _resize(self, cells: int) -> None:
-        if self.session.values["nx"] != cells:
-            self.session.change(ny=cells, nx=cells)
-            self.session.later(self.lab_view.show_whole)
+        self.size = GridSize(self.session, SIDES, self.lab_view.show_whole)
+        return column(*self.compute.items, self.size.panel, *([self.compute.dtype] if self.compute.dtype else []))
 
     # -- display
 
@@ -221,18 +217,12 @@ class EquationsControls(Controls):
         self.first = pmui.Select(label="First picture", size="small", **FULL)
         self.first.param.watch(lambda event: self._choose_first(event.new), "value")
         self.second = SecondPicture(self._system, lambda expression: session.change(show=expression))
-        self.palettes = {
-            name: pmui.Select(label=label, options=[*AMOUNTS, *SIGNED], value=PALETTES[name], size="small", **FULL)
-            for name, label in (("field", "Palette of the first picture"), ("show", "Palette of the second picture"))
-        }
-        self.reverse = pmui.Switch(label="Reverse palettes", value=False, **FULL)
-        for widget in (*self.palettes.values(), self.reverse):
-            widget.param.watch(lambda event: session.later(self._recolour), "value")
+        labels = {"field": "Palette of the first picture", "show": "Palette of the second picture"}
+        self.palettes = PaletteControls(session, view.pictures, labels, PALETTES)
         self.hold = pmui.Switch(label="Hold the colour limits (L)", value=False, **FULL)
         self.hold.param.watch(lambda event: self._hold(event.new), "value")
-        return column(
-            self.editor_shown, self.first, self.second.panel, *self.palettes.values(), self.reverse, self.hold
-        )
+        colours = *self.palettes.lists.values(), self.palettes.reverse, self.hold
+        return column(self.editor_shown, self.first, self.second.panel, *colours)
 
     def _choose_first(self, name: str) -> None:
         if not self._following and name:
@@ -258,13 +248,8 @@ class EquationsControls(Controls):
 
     def style(self, part: str) -> Style:
         """Return the palette of a picture, "" for the first."""
-        return Style(self.palettes.get(part, self.palettes["field"]).value, self.reverse.value)
+        return self.palettes.style(part)
 
     def apply_style(self, style: Style, part: str) -> None:
         """Apply a palette to a picture, "" for the first."""
-        self.palettes.get(part, self.palettes["field"]).value = style.palette
-        self.reverse.value = style.reverse
-
-    def _recolour(self) -> None:
-        for name, select in self.palettes.items():
-            self.lab_view.pictures.plots[name].colour(select.value, self.reverse.value)
+        self.palettes.apply_style(style, part)

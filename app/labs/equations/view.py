@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import nan, sqrt
-from typing import Any
 
 import panel as pn
 
@@ -19,9 +18,8 @@ from app.page.theme import GRID, html_pane, set_type, type_size
 from app.tab.lab_view import Size
 from app.tab.plots import RasterPlots, around
 from app.tab.publisher import Publisher
-from app.tab.raster_view import RasterView
+from app.tab.raster_view import RasterView, fixed_pane
 from app.tab.session import Session
-from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.frames import Frame
 from compute.labs.equations.tree import System
@@ -64,12 +62,11 @@ class EquationsView(RasterView):
         self.pictures = RasterPlots(tuple(PALETTES), PALETTES, viewed=self.request_soon, unzoomed=self.unzoom)
         self.pictures.frames.serve(session)
         self.pictures.place("horizontal", nan, (nan, nan))
-        for plot in self.pictures.plots.values():
-            plot.section.visible = plot.halo.visible = False
+        self.pictures.show_section(False)
         self._with_editor = True
         self._headings = dict.fromkeys(PALETTES, "")
         self._titles = {name: html_pane("<h2>\N{NO-BREAK SPACE}</h2>") for name in PALETTES}
-        self._panes = {name: _pane(plot.figure) for name, plot in self.pictures.plots.items()}
+        self._panes = {name: fixed_pane(plot.figure) for name, plot in self.pictures.plots.items()}
         self._columns = {
             name: pn.Column(self._titles[name], pane, margin=0, sizing_mode="fixed")
             for name, pane in self._panes.items()
@@ -85,11 +82,6 @@ class EquationsView(RasterView):
         self.show_whole()
 
     # -- layout
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The shape (ny, nx) of the lab's grid."""
-        return self.session.values["ny"], self.session.values["nx"]
 
     def show_editor(self, shown: bool) -> None:
         """Show the editor, or the typeset equations in its place."""
@@ -198,8 +190,3 @@ class EquationsView(RasterView):
 def _part(whole: int, least: float, most: float, share: float) -> int:
     """Return a share of `whole` between `least` and `most`."""
     return round(min(most, max(least, share * whole)))
-
-
-def _pane(plot: Any) -> PlotPane:
-    plot.sizing_mode = "fixed"
-    return PlotPane(plot, margin=0, sizing_mode="fixed")

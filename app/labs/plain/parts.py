@@ -22,6 +22,7 @@ from app.tab.curve_plots import CurvePlot
 from app.tab.lab_view import LabView, Parts, Size
 from app.tab.lean_plots import lighten
 from app.tab.plots import RasterPlots, around
+from app.tab.raster_view import fixed_pane
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
 from compute.lab.frames import Extent, Frame
@@ -86,9 +87,8 @@ class PlainView(LabView):
             self.pictures = pictures = RasterPlots(names, dict.fromkeys(names, PALETTE), unzoomed=self._show_whole)
             pictures.frames.serve(self.session)
             pictures.place("horizontal", nan, (nan, nan))
+            pictures.show_section(False)
             self._fit_ranges(pictures, extent)
-        for plot in self._plots.values():
-            plot.section.visible = plot.halo.visible = False
         self.curves = {name: CurvePlot("x", name, (name,)) for name in curves}
         plots = [plot.figure for plot in (*self._plots.values(), *self.curves.values())]
         lighten(plots)
@@ -106,12 +106,12 @@ class PlainView(LabView):
         pictures.y_range.update(start=y0, end=y1)
 
     def _lay_out(self) -> None:
-        self._panes = [_pane(plot.figure) for plot in self._plots.values()]
+        self._panes = [fixed_pane(plot.figure) for plot in self._plots.values()]
         self._columns = [
             pn.Column(heading(name.capitalize()), pane, margin=0, sizing_mode="fixed")
             for name, pane in zip(self._plots, self._panes, strict=True)
         ]
-        self._lines = [_pane(curve.figure) for curve in self.curves.values()]
+        self._lines = [fixed_pane(curve.figure) for curve in self.curves.values()]
         self._pictures = pn.Row(*self._columns, margin=0, sizing_mode="fixed", styles=WRAPPED)
         self._below = pn.Row(*self._lines, margin=0, sizing_mode="fixed", styles=WRAPPED)
         self.panel.objects = [self._pictures, self._below]
@@ -196,12 +196,6 @@ def largest_scale(pictures: int, room: tuple[int, int], cells: tuple[float, floa
         return min(side / length for side, length in zip(sides, cells, strict=True))
 
     return max(map(scale, range(1, pictures + 1)))
-
-
-def _pane(plot: Any) -> PlotPane:
-    """Return a pane of fixed size for a figure."""
-    plot.sizing_mode = "fixed"
-    return PlotPane(plot, margin=0, sizing_mode="fixed")
 
 
 class PlainControls(Controls):

@@ -31,6 +31,7 @@ from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, View
 from compute.lab.history import GIVEN, HistoryRules
 from compute.lab.lab import PICTURE_BYTES, Lab
+from compute.lab.sections import DIRECTIONS
 from compute.lab.status import LabStatus
 from compute.lab.undo import EarlierField, UndoHistory
 from compute.labs.diffusion import history, initial
@@ -148,7 +149,7 @@ class Diffusion(Lab):
     limits_field = param.Range(default=None, allow_None=True, label="Limits of the field", doc="None: automatic.")
     hold_limits = param.Boolean(default=False, label="Hold the limits", doc="Those that the field began with.")
     limits_laplacian = param.Range(default=None, allow_None=True, label="Limits of the Laplacian")
-    section = param.Selector(default="horizontal", objects=["horizontal", "vertical"], label="Section")
+    section = param.Selector(default="horizontal", objects=list(DIRECTIONS), label="Section")
     section_at = param.Number(default=0.5, bounds=(0, 1), label="Section at [part of the side]")
     probe_x = param.Number(default=0.5, bounds=(0, 1), label="Probe x [part of the width]")
     probe_y = param.Number(default=0.5, bounds=(0, 1), label="Probe y [part of the height]")

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from compute.display.camera import RasterRequest, Survey
 from compute.lab.frames import Curve, Frame, Raster, View, freeze
 from compute.lab.panels import Line, Panel
+from compute.lab.sections import index_at, probe_cell, section_cells, section_curve
 from compute.measure.timing import Timing
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ PANELS: Mapping[str, Panel] = {
     ),
 }
 
-MAX_POINTS = 1024  # per curve on the screen; a longer section is drawn with every k-th cell
 ERROR_WINDOW = 512  # side of the central square over which the racing kernel's error is computed
 
 
@@ -93,7 +93,8 @@ def _extremes(name: str, facts: Mapping[str, float]) -> tuple[float, float] | No
 
 def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels: tuple[int, int]) -> Frame:
     """Build the frame without a step and without changing the field. image: the picture that the field started from."""
-    camera, now, section, probe = lab.camera, lab.values(), _section_cells(lab), _probe_cell(lab)
+    camera, now = lab.camera, lab.values()
+    section, probe = section_cells(now, _section_index(lab)), probe_cell(now)
     cells = now["ny"] * now["nx"]
     camera.start()
     with camera.batch():
@@ -176,38 +177,19 @@ def _limits_laplacian(seen: Survey | None, fixed: tuple[float, float] | None) ->
     return (-most, most) if 0 < most < high else (low, high)
 
 
-def _section_cells(lab: Diffusion) -> tuple[int, int, int, int]:
-    """Return the row or column of cells on the section line: (y0, x0, height, width)."""
-    at, now = _section_index(lab), lab.values()
-    return (at, 0, 1, now["nx"]) if now["section"] == "horizontal" else (0, at, now["ny"], 1)
-
-
 def _section_index(lab: Diffusion) -> int:
     now = lab.values()
-    across: int = now["ny"] if now["section"] == "horizontal" else now["nx"]
-    return min(int(now["section_at"] * across), across - 1)
+    return index_at(now["section_at"], now["ny"] if now["section"] == "horizontal" else now["nx"])
 
 
 def _profile(lab: Diffusion, line: NDArray[np.float64]) -> tuple[dict[str, Curve], dict[str, float]]:
     """Return the profile on the section line and, with an exact mode, the exact solution and the error on that line."""
-    curves, facts = {"profile": _curve(line, "u")}, {}
+    curves, facts = {"profile": section_curve(line, "u")}, {}
     if lab.exact_mode:
         truth = lab.exact_mode.line(lab.section == "horizontal", _section_index(lab))
-        curves["exact"] = _curve(truth, "exact")
+        curves["exact"] = section_curve(truth, "exact")
         facts["exact_error"] = _relative(line, truth)
     return curves, facts
-
-
-def _curve(line: NDArray[np.float64], label: str) -> Curve:
-    stride = -(-line.size // MAX_POINTS)
-    return Curve(np.arange(0.5, line.size, stride), line[::stride], label)
-
-
-def _probe_cell(lab: Diffusion) -> tuple[int, int]:
-    """Return row and column of the probe."""
-    now = lab.values()
-    ny, nx = now["ny"], now["nx"]
-    return min(int(now["probe_y"] * ny), ny - 1), min(int(now["probe_x"] * nx), nx - 1)
 
 
 def _racing_error(lab: Diffusion) -> float:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from app.features.export.fields import HEIGHTS, heights
 from app.features.export.source import slide
-from app.labs.diffusion.controls import SIZES, DiffusionControls
+from app.labs.diffusion.controls import SIDES, DiffusionControls
 from app.labs.diffusion.view import DiffusionView
 from app.labs.l_curve.problem_controls import ProblemControls
 from app.labs.mandelbrot.control_groups import IterationGroup
@@ -26,13 +26,13 @@ from tests.direct import DirectSession
 def grid_field() -> Any:
     with closing(Diffusion(backend="cpu_numpy", ny=64, nx=64)) as lab:
         session: Any = DirectSession(lab)
-        return DiffusionControls(session, DiffusionView(session, (1200, 800)), None).size  # type: ignore[arg-type]
+        return DiffusionControls(session, DiffusionView(session, (1200, 800)), None).size.panel  # type: ignore[arg-type]
 
 
 def test_grids_beyond_the_limit_are_greyed_and_the_reason_stands_below(limited):
     limited(**structs.asdict(PRESETS["public"]))
     field = grid_field()
-    assert [n for n in SIZES.values() if n not in field.disabled_options] == [64, 128, 256, 512, 1024, 2048]
+    assert [n for n in SIDES if n not in field.disabled_options] == [64, 128, 256, 512, 1024, 2048]
     assert "8,388,608" in field.helper_text
     assert "setting grid" in field.helper_text
     limited(grid=2048**2)
