@@ -14,10 +14,10 @@ A file begins with its front matter, followed by its steps, each closed off by a
     …
 
 A step has one link to a state, copied from the page's address or the card "Export"; host and path before the question
-mark are ignored. Its title may name a target to point at: a part of the page (AREAS) or a parameter of the lab. After
-"r; go on" the field also continues from its current state instead of restarting: only the link's values apply. A tested
-figure is a link to `claim:` and a name. Text after a line `???` is notes, for the lecturer alone. Everything else is
-Markdown; HTML in it is text.
+mark are ignored. Its title may name a target to point at: a part of the page (AREAS), a parameter of the lab, or a
+number of its text, such as F. After "r; go on" the field also continues from its current state instead of restarting:
+only the link's values apply. A tested figure is a link to `claim:` and a name. Text after a line `???` is notes, for
+the lecturer alone. Everything else is Markdown; HTML in it is text.
 
 The stories are those in assets/stories and in the folders that `fieldlab serve --stories FOLDER`, or the environment
 variable FIELDLAB_STORIES (paths, separated as in PATH), names.
@@ -90,7 +90,7 @@ class StoryStep:
     html: its text; notes: text for the lecturer alone, also as HTML; plays: whether its lab runs; goes_on: whether it
     continues from the current field instead of the link's.
 
-    points: one of AREAS, or a parameter of the lab, "" for nothing.
+    points: one of AREAS, a parameter of the lab, or one of its named numbers, "" for nothing.
     """
 
     html: str
@@ -337,7 +337,8 @@ def _title(title: str, scene: Scene) -> tuple[str, bool]:
     """Return the target that a link's title points at, and whether its field continues."""
     words = [word.strip() for word in title.split(";") if word.strip()]
     points = [word for word in words if word != GO_ON]
-    known = [name for name in scene.kind.param if name != "name"]
+    known = {name for name in scene.kind.param if name != "name"}
+    known |= {each.name for each in scene.kind.named_numbers(scene.values)}
     if len(points) > 1 or not set(points) <= {*AREAS, *known}:
         raise ValueError(
             f"the spotlight must be one of {', '.join(AREAS)} or a parameter of {scene.lab}, not {short(title)}"

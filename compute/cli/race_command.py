@@ -84,7 +84,8 @@ def race_of(chosen: argparse.Namespace) -> Race:
     if chosen.work and chosen.work not in raced:
         known = ", ".join(raced) or "none in this lab"
         raise ValueError(f"--work must be one of {known}, not {chosen.work!r}")
-    values = dict(raced.get(chosen.work, {})) | values_of(lab, chosen.set)
+    values = dict(raced.get(chosen.work, {}))
+    values |= values_of(lab, chosen.set, values)
     if chosen.tolerance is not None:
         reached, _ = benchmark_of(lab).reached
         if not reached:

@@ -32,7 +32,7 @@ from compute.export.formats import (
     StillFormat,
     render_format,
 )
-from compute.export.parameter_texts import axes_of, values_of
+from compute.export.parameter_texts import values_and_axes, values_of
 from compute.export.render import shown_raster
 from compute.export.render_pool import RenderPool, ResumableParts, on_gpu, pool_for
 from compute.export.scene import Scene, SceneError, read, scene_of, values_along, without
@@ -180,7 +180,7 @@ def _film(chosen: argparse.Namespace) -> Film:
     scene = structs.replace(scene, **{name: value for name, value in own.items() if value is not None})
     if chosen.palette:
         scene = structs.replace(scene, look=structs.replace(scene.colours, palette=chosen.palette))
-    values = values_of(scene.kind, chosen.set)
+    values = values_of(scene.kind, chosen.set, scene.values)
     if chosen.backend is not None:
         if "backend" in values:
             raise SceneError("backend is set twice, by --set and by --backend: set it once")
@@ -190,7 +190,7 @@ def _film(chosen: argparse.Namespace) -> Film:
     film = structs.replace(film, scene=scene, **{name: value for name, value in own.items() if value is not None})
     if not chosen.to:
         return film
-    last = values_of(scene.kind, chosen.to)
+    last = values_of(scene.kind, chosen.to, scene.values)
     before = tuple(entry for entry in scene.history if entry["step"] <= scene.steps)
     *_, now = scene.values, *values_along(scene.values, before)
     first = {name: now.get(name, scene.kind.param[name].default) for name in last}
@@ -257,7 +257,7 @@ def run_sweep(chosen: argparse.Namespace, command: str) -> int:
     if chosen.steps is not None and kind.ENDS:
         raise SceneError(f"--steps has no effect on {kind.LAB}, which is computed to its end: leave it out")
     steps = (0 if kind.ENDS else 1000) if chosen.steps is None else chosen.steps
-    sweep = ParameterSweep(kind.LAB, values_of(kind, chosen.set), axes_of(kind, chosen.vary), steps)
+    sweep = ParameterSweep(kind.LAB, *values_and_axes(kind, chosen.set, chosen.vary), steps)
     require_writable(chosen.out)
     table = TableMaker(sweep, chosen.out, command)
     gpu = on_gpu(kind, (sweep.at(number).get("backend") for number in range(sweep.count)))

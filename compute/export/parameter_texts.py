@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -22,16 +23,20 @@ MOST_VALUES = 10_000  # of one parameter
 NONE = "null"  # as in JSON
 
 
-def values_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, Any]:
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def values_of(kind: type[Lab], texts: Sequence[str], base: Mapping[str, Any] = NOTHING) -> dict[str, Any]:
     """Return NAME=VALUE texts as values of the lab's parameters.
 
-    Raise SceneError for an unknown name, listing the known ones, for a repeated name, and for an invalid value.
+    NAME may also be that of a number (Lab.named_numbers) at the values `base`, changed by the other texts. Raise
+    SceneError for an unknown name, listing the known ones, for a repeated name, and for an invalid value.
     """
-    return {name: parsed(kind, name, text) for name, text in _texts_by_name(kind, texts).items()}
+    return values_and_axes(kind, texts, (), base)[0]
 
 
-def parsed(kind: type[Lab], name: str, text: str) -> Any:
-    """Parse the value of the parameter `name`.
+def parsed(kind: type[Lab], name: str, text: str, called: str = "") -> Any:
+    """Parse the value of the parameter `name`; called: its name in errors, if it has another one.
 
     Booleans, lists and dictionaries are JSON, tuples are separated by commas, a selector accepts one of its choices,
     and any other text is the value. "null" is None where the parameter allows it.
@@ -42,7 +47,7 @@ def parsed(kind: type[Lab], name: str, text: str) -> Any:
     if isinstance(parameter, param.Tuple):
         return _tuple(name, parameter, text)
     if isinstance(parameter, param.Number) and not isinstance(parameter, param.Boolean):
-        return _number(name, text)
+        return _number(called or name, text)
     if isinstance(parameter, param.Boolean | param.List | param.Dict):
         return _json(name, parameter, text)
     return _chosen(kind, name, text) if type(parameter) is param.Selector else text
@@ -86,33 +91,57 @@ def _chosen(kind: type[Lab], name: str, text: str) -> str:
     raise SceneError(f"{name} must be one of {known}, not {short(text)}")
 
 
-def axes_of(kind: type[Lab], texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+def axes_of(kind: type[Lab], texts: Sequence[str], base: Mapping[str, Any] = NOTHING) -> dict[str, tuple[Any, ...]]:
     """Parse NAME=a,b,c, NAME=lo:hi:n (even steps) or NAME=lo:hi:xn (equal factors); return the values by name.
 
-    Tuples, lists and dictionaries are separated by semicolons. Raise SceneError for a repeated name or value, and for
-    no or too many values.
+    Tuples, lists and dictionaries are separated by semicolons. base: see values_of. Raise SceneError for a repeated
+    name or value, and for no or too many values.
     """
-    return {name: _many(kind, name, text) for name, text in _texts_by_name(kind, texts).items()}
+    return values_and_axes(kind, (), texts, base)[1]
 
 
-def _many(kind: type[Lab], name: str, spec: str) -> tuple[Any, ...]:
+def values_and_axes(
+    kind: type[Lab], texts: Sequence[str], varied: Sequence[str], base: Mapping[str, Any] = NOTHING
+) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
+    """Return the values of `texts`, see values_of, and the axes of `varied`, see axes_of.
+
+    A number is known by its name if that is the same at all varied values.
+    """
+    known = [name for name in kind.param if name != "name"]
+    given, axes = ([_split(kind, text, known) for text in each] for each in (texts, varied))
+    own = {name: parsed(kind, name, text) for name, text in given if name in known}
+    own_axes = {name: _many(kind, name, text) for name, text in axes if name in known}
+    states = [{**base, **own, name: value} for name, values in own_axes.items() for value in values]
+    named = common_names(kind, states or [{**base, **own}])
+    values = {name: parsed(kind, name, *found) for name, found in _by_parameter(kind, given, named).items()}
+    return values, {name: _many(kind, name, *found) for name, found in _by_parameter(kind, axes, named).items()}
+
+
+def common_names(kind: type[Lab], states: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the parameters of the lab's named numbers by name, those that are the same in all `states`."""
+    numbers = [{each.name: each.slot for each in kind.named_numbers(values)} for values in states]
+    return {name: slot for name, slot in numbers[0].items() if all(each.get(name) == slot for each in numbers)}
+
+
+def _many(kind: type[Lab], name: str, spec: str, called: str = "") -> tuple[Any, ...]:
     parameter: Any = kind.param[name]
+    called = called or name
     ranged = RANGE.fullmatch(spec)
     if ranged and isinstance(parameter, param.Number | param.String) and not isinstance(parameter, param.Boolean):
-        values = [_written(parameter, value) for value in _range(name, ranged)]
+        values = [_written(parameter, value) for value in _range(called, ranged)]
         if len(set(values)) < len(values):
-            raise SceneError(f"{name} has only {len(set(values))} whole numbers in {ranged[0]!r}, not {len(values)}")
+            raise SceneError(f"{called} has only {len(set(values))} whole numbers in {ranged[0]!r}, not {len(values)}")
         return tuple(values)
     commas = not isinstance(parameter, param.Tuple | param.List | param.Dict)
     pieces = [piece.strip() for piece in spec.split("," if commas else ";")]
     if not all(pieces) or len(pieces) > MOST_VALUES:
         by = "commas" if commas else "semicolons"
-        raise SceneError(f"{name} must be values separated by {by}, at most {MOST_VALUES}, not {short(spec)}")
-    values = [parsed(kind, name, piece) for piece in pieces]
+        raise SceneError(f"{called} must be values separated by {by}, at most {MOST_VALUES}, not {short(spec)}")
+    values = [parsed(kind, name, piece, called) for piece in pieces]
     keys = [repr(value) for value in values]  # lists are not hashable
     for place, key in enumerate(keys):
         if key in keys[:place]:
-            raise SceneError(f"{name} is varied over {key} twice")
+            raise SceneError(f"{called} is varied over {key} twice")
     return tuple(values)
 
 
@@ -149,15 +178,31 @@ def _number(name: str, text: str) -> float:
     return value
 
 
-def _texts_by_name(kind: type[Lab], texts: Sequence[str]) -> dict[str, str]:
-    """Split NAME=VALUE texts. Raise SceneError for an unknown and for a repeated name."""
-    known: Mapping[str, Any] = kind.param.objects("existing")
-    found: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = readable(text).partition("=")
-        if not equals or name not in known or name == "name":
-            raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {', '.join(sorted(known))}")
-        if name in found:
-            raise SceneError(f"{name} is set twice, to {short(found[name])} and to {short(value)}: set it once")
-        found[name] = value
+def _split(kind: type[Lab], text: str, known: Sequence[str]) -> tuple[str, str]:
+    """Split NAME=VALUE."""
+    name, equals, value = readable(text).partition("=")
+    if not equals or not name.isidentifier():
+        raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {', '.join(sorted(known))}")
+    return name, value
+
+
+def _by_parameter(
+    kind: type[Lab], texts: Sequence[tuple[str, str]], named: Mapping[str, str]
+) -> dict[str, tuple[str, str]]:
+    """Return the text and the given name by parameter; named: the parameters of named numbers.
+
+    Raise SceneError for an unknown or a repeated name, and for one that has two meanings.
+    """
+    known = [name for name in kind.param if name != "name"]
+    found: dict[str, tuple[str, str]] = {}
+    for name, value in texts:
+        parameter = name if name in known else named.get(name)
+        if parameter is None:
+            text, every = f"{name}={value}", ", ".join((*named, *sorted(known)))
+            raise SceneError(f"{text!r} must be NAME=VALUE with a parameter of {kind.LAB}: {every}")
+        if named.get(name, parameter) != parameter:
+            raise SceneError(f"{name} is a parameter of {kind.LAB}, and names the number {named[name]}: rename that")
+        if parameter in found:
+            raise SceneError(f"{name} is set twice, to {short(found[parameter][0])} and to {short(value)}: set it once")
+        found[parameter] = value, name
     return found

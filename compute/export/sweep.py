@@ -15,6 +15,7 @@ import numpy as np
 
 from compute.devices.backends import BackendUnavailable
 from compute.export.formats import describe, table_format
+from compute.export.parameter_texts import common_names
 from compute.export.render import SLICE, Replay
 from compute.export.render_pool import MadePart, MakePart, RenderPool, ResumableParts
 from compute.export.scene import MOST_STEPS, SceneError
@@ -66,6 +67,15 @@ class ParameterSweep:
         places = np.unravel_index(number, [len(values) for values in self.axes.values()] or [1])
         varied = {name: values[place] for (name, values), place in zip(self.axes.items(), places, strict=False)}
         return {**varied, **self.values}
+
+    def names(self) -> dict[str, str]:
+        """Return the names of numbers (Lab.named_numbers) by parameter, those that are the same in all rows."""
+        kind = lab_class(self.lab)
+        try:
+            named = common_names(kind, map(self.at, range(self.count)))
+        except ValueError:  # of a row that was refused
+            return {}
+        return {slot: name for name, slot in named.items() if name not in kind.param}
 
     def plain(self) -> dict[str, Any]:
         """Return the sweep as values for JSON."""
@@ -133,9 +143,10 @@ class TableMaker:
             with self.parts.room():
                 self.parts.make(pool, progress)
                 found = [json.loads(self.parts.read(number)) for number in range(self.sweep.count)]
-                plain = {**self.sweep.plain(), "timings": FLAG}
+                plain, names = {**self.sweep.plain(), "timings": FLAG}, self.sweep.names()
                 with whole_file(self.path) as made:
-                    self._format.write(made, [_flat(each) for each in found], json.dumps(plain, ensure_ascii=False))
+                    rows = [_flat(each, names) for each in found]
+                    self._format.write(made, rows, json.dumps(plain, ensure_ascii=False))
                     describe(plain, self.path, self.command, perf_counter() - start, made)
             self.parts.clear()
         statuses = [each["status"] for each in found]
@@ -143,7 +154,8 @@ class TableMaker:
         return {status: statuses.count(status) for status in dict.fromkeys(statuses)}
 
 
-def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a row; a fact with the name of a parameter is renamed."""
-    facts = {f"{name} (result)" if name in found["values"] else name: value for name, value in found["facts"].items()}
-    return {**found["values"], "status": found["status"], "why": found["why"], **facts, **found["timing"]}
+def _flat(found: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the columns of a row; a fact with the name of a parameter is renamed. names: see ParameterSweep.names."""
+    values = {names.get(name, name): value for name, value in found["values"].items()}
+    facts = {f"{name} (result)" if name in values else name: value for name, value in found["facts"].items()}
+    return {**values, "status": found["status"], "why": found["why"], **facts, **found["timing"]}

@@ -12,14 +12,14 @@ from __future__ import annotations
 import inspect
 import re
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import param
@@ -58,6 +58,39 @@ def grid_cells(values: Mapping[str, Any]) -> int:
 
 class OutOfMemory(ValueError):
     """A device has no room for a state; the text states the predicted and the free bytes, or the device's reason."""
+
+
+class NamedNumber(Protocol):
+    """A number that has a name and a range only at some values of the other parameters. slot: its parameter."""
+
+    @property
+    def name(self) -> str:
+        """Its name on the page, on the command line and in stories."""
+
+    @property
+    def slot(self) -> str:
+        """The parameter of the lab."""
+
+    @property
+    def low(self) -> float:
+        """Its lower bound."""
+
+    @property
+    def high(self) -> float:
+        """Its upper bound."""
+
+
+def number_label(name: str, low: float, high: float) -> str:
+    """Return the label of the control of a number with a name and a range."""
+    return f"{name} ({low:g} to {high:g})"
+
+
+def control_label(kind: type[Lab], name: str, values: Mapping[str, Any]) -> str:
+    """Return the label of the control of a parameter, or of a named number, at `values`."""
+    for each in kind.named_numbers(values):
+        if name in (each.name, each.slot):
+            return number_label(each.name, each.low, each.high)
+    return str(kind.param[name].label)
 
 
 @dataclass
@@ -358,6 +391,14 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
         self.validate(values)
         for name, size in self.SIZES.items():
             limits.require(name, size(values))
+
+    @classmethod
+    def named_numbers(cls, values: Mapping[str, Any]) -> Sequence[NamedNumber]:  # noqa: ARG003 - a lab's own
+        """Return the numbers to which other parameters give a name and a range; `values`: those not at their default.
+
+        Raise ValueError for invalid values.
+        """
+        return ()
 
     @classmethod
     def dtype_of(cls, value: str) -> str:

@@ -44,7 +44,7 @@ def add_bench(commands: Any, arguments: Sequence[str]) -> None:
     bench = commands.add_parser("bench", help="check and time every way to compute a lab", allow_abbrev=False)
     bench.add_argument("lab", help="for example diffusion; export: encoders and workers; load: many tabs")
     for option in _own_options(arguments):
-        bench.add_argument(f"--{option.name}", type=_list, help=option.help)
+        bench.add_argument(f"--{option.name}", type=_list, action="extend", help=option.help)
     bench.add_argument("--backends", type=_list, help=f"some of {','.join(b.name for b in BACKENDS)} (default: all)")
     bench.add_argument("--dtypes", type=_list, help="some of the lab's dtypes (default: all)")
     whole_run = "seconds for the run without compiling, references and data; checks may extend it to 30 (default 60)"
@@ -149,9 +149,9 @@ def _own_options(arguments: Sequence[str]) -> tuple[Option, ...]:
     return benchmark_of(named[0]).options if named else ()
 
 
-def _parsed(option: Option, texts: tuple[str, ...] | None) -> tuple[Any, ...]:
+def _parsed(option: Option, texts: list[str] | None) -> tuple[Any, ...]:
     """Return the parsed entries of a lab's own option; () for an omitted option."""
-    if texts == ():
+    if texts == []:
         raise ValueError(f"--{option.name}: no {option.name.rstrip('s')} is given")
     try:
         return tuple(option.parse(text) for text in texts or ())

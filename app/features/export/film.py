@@ -23,12 +23,13 @@ from app.features.export.fields import (
     IntegerField,
     PartSelect,
     button,
+    choose,
     file_name,
     film_formats,
     heights,
     row,
 )
-from app.features.export.source import ExportSource, Moment
+from app.features.export.source import ExportSource, Moment, bounds_of, parameters_of
 from app.page.markup import quiet
 from app.page.theme import html_pane
 from app.page.widgets import FULL
@@ -74,6 +75,7 @@ class FilmSection(ExportSection):
     def tick(self) -> None:
         """Update the choices and show the result of an estimate."""
         self.make.disabled = self.estimate.disabled = not self.what.tick()
+        self._kind.tick()
         self._read()
 
     def close(self) -> None:
@@ -183,12 +185,16 @@ class FilmKind(Protocol):
 
     panel: Any
 
+    def tick(self) -> None:
+        """Update the choices; called a few times a second while the card is open."""
+        return
+
     def plan(self, moment: Moment) -> FilmPlan:
         """Return the plan for the lab's state at `moment`; raise SceneError if no film is possible."""
 
 
 @dataclass
-class TimeFilm:
+class TimeFilm(FilmKind):
     """Film of a lab's evolution, from its current state or from the start."""
 
     begin: bool
@@ -205,7 +211,7 @@ class TimeFilm:
         return FilmPlan(scene, every=self.every.value)
 
 
-class ProposedFilm:
+class ProposedFilm(FilmKind):
     """Film between two states that the lab proposes."""
 
     panel = None
@@ -218,12 +224,12 @@ class ProposedFilm:
         return keyed(moment.scene, *self._ends(moment.current.values))
 
 
-class ParameterFilm:
+class ParameterFilm(FilmKind):
     """Film over a range of one parameter."""
 
     def __init__(self, source: ExportSource) -> None:
         self._source = source
-        known = {parameter.label or name: name for name, parameter in numbers_of(source).items()}
+        known = numbers_of(source)
         self.name = pmui.Select(
             label="Parameter", options=known, value=next(iter(known.values())), size="small", **FULL
         )
@@ -237,12 +243,13 @@ class ParameterFilm:
 
     def _fill(self) -> None:
         """Set the range from the current value, or the lower bound, to the upper bound."""
-        value, (low, high) = self._source.session.values[self.name.value], self._bounds()
+        value, (low, high) = self._source.session.values[self.name.value], bounds_of(self._source, self.name.value)
         first = next(number for number in (value, low, 0.0) if number is not None)
         self.ends[0].value, self.ends[1].value = first, high if high is not None else first
 
-    def _bounds(self) -> tuple[Any, Any]:
-        return numbers_of(self._source)[self.name.value].bounds or (None, None)
+    def tick(self) -> None:
+        """Update the choices."""
+        choose(self.name, numbers_of(self._source))
 
     def plan(self, moment: Moment) -> FilmPlan:
         """Interpolate between the two numbers; integers stay integers."""
@@ -253,7 +260,7 @@ class ParameterFilm:
         return keyed(moment.scene, {name: first}, {name: last})
 
 
-class KeyStatesFilm:
+class KeyStatesFilm(FilmKind):
     """Film through a list of stored states."""
 
     def __init__(self, source: ExportSource) -> None:
@@ -315,12 +322,11 @@ def changing(states: Any) -> set[str]:
     return {name for state in states for name in state if state[name] != first[name]}
 
 
-def numbers_of(source: ExportSource) -> dict[str, Any]:
-    """Return the parameters that a film can interpolate, by name."""
-    known: Mapping[str, Any] = source.lab.param.objects("existing")
-    screen = {*source.lab.PICTURE_SIZE, "device_index"}
-    return {name: one for name, one in known.items() if isinstance(one, param.Number) and name not in screen
-            and not isinstance(one, param.Boolean)}  # fmt: skip
+def numbers_of(source: ExportSource) -> dict[str, str]:
+    """Return the names of the parameters that a film can interpolate, by label."""
+    numbers = parameters_of(source, param.Number)
+    no = {*source.lab.PICTURE_SIZE, *parameters_of(source, param.Boolean).values()}
+    return {label: name for label, name in numbers.items() if name not in no}
 
 
 def film_kinds(source: ExportSource, proposed: Mapping[str, FilmEnds]) -> dict[str, Callable[[], FilmKind]]:

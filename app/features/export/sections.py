@@ -30,7 +30,7 @@ from app.features.export.fields import (
     row,
 )
 from app.features.export.link_code import LinkCode
-from app.features.export.source import ExportSource, Moment, slide
+from app.features.export.source import ExportSource, Moment, parameters_of, slide
 from app.page.markup import quiet
 from app.page.theme import html_pane
 from app.page.widgets import FULL
@@ -198,6 +198,7 @@ class NumbersSection(ExportSection):
     def tick(self) -> None:
         """Enable saving after the first frame."""
         self.save.disabled = self.table.save.disabled = self._source.frame is None
+        self.table.tick()
         name, _ = self._source.series()
         label = f"Save the {name} over time (CSV)" if name else ""
         if label != self.series.label:
@@ -264,6 +265,12 @@ class TableSection:
         axes = (row(name, values) for name, values in zip(self.names, self.values, strict=True))
         self.panel = column(words, *axes, row(self.steps.panel, self.form), self.save)
 
+    def tick(self) -> None:
+        """Update the choices."""
+        names = varied(self._source)
+        for field, more in zip(self.names, ({}, {"nothing else": NONE}), strict=True):
+            choose(field, {**more, **names})
+
     def _texts(self) -> list[str]:
         """Return the axes in the syntax of the command line."""
         pairs = zip(self.names, self.values, strict=True)
@@ -320,9 +327,7 @@ def _close(text: str) -> str:
 
 def varied(source: ExportSource) -> dict[str, str]:
     """Return the names of the parameters that a table can vary, numbers and choices, by label."""
-    known: dict[str, Any] = source.lab.param.objects("existing")
-    kinds = (param.Number, param.Selector)
-    return {one.label or name: name for name, one in known.items() if isinstance(one, kinds) and name != "device_index"}
+    return parameters_of(source, param.Number, param.Selector)
 
 
 # -- recording: every k-th step from now on, independent of the frames on screen, followed by a film

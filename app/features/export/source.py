@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+import param
 from msgspec import structs
 
 from app.tab.open_lab import OpenLab
@@ -146,6 +147,32 @@ class ExportSource:
         with ExitStack() as all_of_them:  # all callbacks run, even if one raises
             for pending in reversed(waiting):
                 all_of_them.callback(give, pending)
+
+
+def parameters_of(source: ExportSource, *kinds: type[param.Parameter[Any]]) -> dict[str, str]:
+    """Return the names of the lab's parameters of these classes of param, by label.
+
+    A number that other parameters name (Lab.named_numbers) has that name; such parameters without one are omitted.
+    """
+    lab, values = source.lab, source.session.values
+    named = {each.slot: each.name for each in lab.named_numbers(values)}
+    known: Mapping[str, Any] = lab.param.objects("existing")
+    found = [(name, one) for name, one in known.items() if isinstance(one, kinds) and name != "device_index"]
+    unused = {name for name, one in found if name not in named and _has_no_range(one) and values[name] is None}
+    return {named.get(name, one.label or name): name for name, one in found if name not in unused}
+
+
+def bounds_of(source: ExportSource, name: str) -> tuple[float | None, float | None]:
+    """Return the bounds of a number at the present values, None for none."""
+    for each in source.lab.named_numbers(source.session.values):
+        if each.slot == name:
+            return each.low, each.high
+    low, high = source.lab.param[name].bounds or (None, None)
+    return low, high
+
+
+def _has_no_range(parameter: Any) -> bool:
+    return bool(parameter.allow_None) and getattr(parameter, "bounds", ()) is None
 
 
 def slide(height: int) -> tuple[int, int]:

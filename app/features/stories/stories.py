@@ -26,7 +26,7 @@ from app.page.widgets import Card, card_script
 from app.tab.open_lab import OpenLab
 from compute.devices.backends import preferred
 from compute.export.scene import Scene
-from compute.lab.lab import number_types
+from compute.lab.lab import control_label, number_types
 from compute.stories import AREAS, Story, StoryStep, stories
 
 TICK = 250  # ms between two comparisons of the lab with the step
@@ -268,4 +268,4 @@ class StoryTeller(Feature):
         """Return the target of the ring: an area of the page, or the label of a parameter's control."""
         if not step.points or step.points in AREAS:
             return {"area": step.points, "label": ""}
-        return {"area": "", "label": str(step.scene.kind.param[step.points].label)}
+        return {"area": "", "label": control_label(step.scene.kind, step.points, step.scene.values)}

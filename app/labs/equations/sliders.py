@@ -15,6 +15,7 @@ import panel_material_ui as pmui
 
 from app.page.theme import html_pane
 from app.page.widgets import FULL, Widget, number_format
+from compute.lab.lab import number_label
 from compute.labs.equations.tree import Parameter, System
 
 LEAST_STEPS = 100  # of a slider; a power of ten makes it up to ten times as many
@@ -85,7 +86,7 @@ class ParameterSliders:
     def _options(name: str, parameter: Parameter, value: float) -> dict[str, Any]:
         step = step_of(parameter)
         return {
-            "label": f"{name} ({parameter.low:g} to {parameter.high:g})",
+            "label": number_label(name, parameter.low, parameter.high),
             "start": parameter.low,
             "end": parameter.high,
             "step": step,

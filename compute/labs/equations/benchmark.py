@@ -85,12 +85,14 @@ class EquationCase:
     name: str
     size: int
     dtype: str
+    numbers: tuple[tuple[str, float], ...] = ()  # of the text, by name
     plain: ClassVar[bool] = True
 
     @property
     def title(self) -> str:
-        """The preset, the grid and the number type."""
-        return f"{presets()[self.name].title}  {self.size} x {self.size}  {self.dtype}"
+        """The preset, its changed numbers, the grid and the number type."""
+        numbers = "".join(f"  {name} = {value:g}" for name, value in self.numbers)
+        return f"{presets()[self.name].title}{numbers}  {self.size} x {self.size}  {self.dtype}"
 
     @property
     def cells(self) -> int:
@@ -108,9 +110,9 @@ class EquationCase:
         return TOLERANCE[self.dtype]
 
     @property
-    def shared(self) -> tuple[str, int]:
+    def shared(self) -> tuple[object, ...]:
         """Key of the reference, which both number types share."""
-        return self.name, self.size
+        return self.name, self.size, self.numbers
 
     @property
     def pace(self) -> tuple[str, str]:
@@ -119,12 +121,14 @@ class EquationCase:
 
     def lab(self, backend: str, dtype: str, variant: str = "") -> Equations:
         """Return the lab of the case."""
-        size = self.size
-        return Equations(text=self.name, backend=backend, variant=variant, ny=size, nx=size, dtype=dtype)
+        size, slots = self.size, {each.name: each.slot for each in Equations.named_numbers({"text": self.name})}
+        numbers = {slots[name]: value for name, value in self.numbers}
+        return Equations(text=self.name, backend=backend, variant=variant, ny=size, nx=size, dtype=dtype, **numbers)
 
     def facts(self) -> dict[str, Any]:
         """Return the fields of the record."""
-        return {"ny": self.size, "nx": self.size, "dtype": self.dtype, "text": self.name}
+        numbers = {"numbers": dict(self.numbers)} if self.numbers else {}
+        return {"ny": self.size, "nx": self.size, "dtype": self.dtype, "text": self.name, **numbers}
 
 
 class EquationFixture(BenchmarkFixture):
@@ -175,6 +179,25 @@ def _text(text: str) -> str:
     return text
 
 
+def _number(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        raise ValueError(f"{text!r} must be NAME=NUMBER, for example F=0.03") from None
+
+
+def _require_numbers(text: str, numbers: Sequence[tuple[str, float]]) -> None:
+    """Raise ValueError for a number that is given twice, that the preset does not have, or out of its range."""
+    slots, names = {each.name: each for each in Equations.named_numbers({"text": text})}, [name for name, _ in numbers]
+    for name, value in numbers:
+        if name not in slots:
+            raise ValueError(f"--set: {text} has no number {name!r}; it has {', '.join(slots) or 'none'}")
+        if names.count(name) > 1:
+            raise ValueError(f"--set: {name} is given twice")
+        slots[name].require(value)
+
+
 class EquationsBenchmark(CaseBenchmark):
     """Two presets on grids of several sizes, with every kernel of every backend."""
 
@@ -186,14 +209,19 @@ class EquationsBenchmark(CaseBenchmark):
     options = (
         Option("sizes", _size, "cells a side, for example 512,2000 (default: the lab's own)"),
         Option("texts", _text, f"names of presets (default: {','.join(TEXTS)})"),
+        Option("set", _number, "numbers of the texts, for example F=0.03,k=0.06 (default: those of the texts)"),
     )
     rules = RULES
 
     def cases(self, chosen: Mapping[str, Sequence[Any]], dtypes: Sequence[str], gpu: bool) -> list[EquationCase]:
         """Return every preset, size and number type, small grids first."""
         sizes = chosen["sizes"] or (GPU_SIZES if gpu else SIZES)
-        texts = chosen["texts"] or TEXTS
-        return [EquationCase(text, size, dtype) for size in sorted(sizes) for text in texts for dtype in dtypes]
+        texts, numbers = chosen["texts"] or TEXTS, tuple(chosen.get("set", ()))
+        for text in texts:
+            _require_numbers(text, numbers)
+        return [
+            EquationCase(text, size, dtype, numbers) for size in sorted(sizes) for text in texts for dtype in dtypes
+        ]
 
     def headline(self, cases: Sequence[Any]) -> Sequence[Any]:
         """Return the cases in float32."""

@@ -195,6 +195,11 @@ class Equations(Lab):
             raise ValueError(f"the text has no number {unknown[0]!r}; it has {', '.join(slots) or 'none'}")
         self.update(**{slots[name]: value for name, value in numbers.items()})
 
+    @classmethod
+    def named_numbers(cls, values: Mapping[str, Any]) -> tuple[Slot, ...]:
+        """Return the numbers of the text. Raise EquationError for an invalid one."""
+        return slots_of(full_text(str(values.get("text", cls.text))))
+
     def source(self, name: str = "") -> str:
         """Return the program as the backend `name` runs it, by default this lab's. ValueError for another name."""
         name = name or self.backend
@@ -243,9 +248,7 @@ class Equations(Lab):
             raise ValueError(f"variant must be empty or one of {known} for {values['backend']}, not {variant!r}")
         slots, system = slots_of(values["text"]), program_of(values["text"]).system
         for each in slots:
-            value = values[each.slot]
-            if not (is_finite(value) and each.low <= value <= each.high):
-                raise ValueError(f"{each.name} ({each.slot}) must be from {each.low:g} to {each.high:g}, not {value}")
+            each.require(values[each.slot])
         for name in SLOTS[len(slots) :]:
             if values[name] is not None:
                 raise ValueError(f"{name} must be None: the text has {len(slots)} numbers with a range")

@@ -7,8 +7,10 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from compute.files.documents import short
+from compute.lab.fields import is_finite
 from compute.labs.equations.forms import Program
 from compute.labs.equations.language import MOST_PARAMETERS, read
 from compute.labs.equations.passes import lower, picture
@@ -29,6 +31,11 @@ class Slot:
     value: float
     low: float
     high: float
+
+    def require(self, value: Any) -> None:
+        """Raise ValueError unless `value` is a finite number in the range."""
+        if not (is_finite(value) and self.low <= value <= self.high):
+            raise ValueError(f"{self.name} ({self.slot}) must be from {self.low:g} to {self.high:g}, not {value}")
 
 
 def full_text(text: str) -> str:

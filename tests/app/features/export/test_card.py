@@ -37,6 +37,8 @@ from compute.export.jobs import FILE, Job
 from compute.export.render import LiveState, Replay
 from compute.export.scene import MOST_STEPS, SceneError, Style
 from compute.labs.diffusion import Diffusion
+from compute.labs.equations import Equations
+from compute.labs.equations.presets import presets
 from compute.labs.l_curve import LCurve
 
 
@@ -522,6 +524,25 @@ def test_a_table_has_the_values_of_the_sliders_and_not_those_at_the_beginning(ch
     }  # fmt: skip
     over = table.sweep(moment, ["r=0.05,0.2"])
     assert [over.at(number)["r"] for number in range(2)] == [0.05, 0.2]
+
+
+def test_numbers_of_a_text_are_offered_by_their_names_and_ranges(exports):
+    with closing(Equations(ny=8, nx=8, backend="cpu_numpy", p1=0.03)) as lab:
+        source, moment = answering(lab)
+    table, film = TableSection(source, exports), ParameterFilm(source)
+    named = {"F": "p1", "k": "p2", "Du": "p3", "Dv": "p4"}
+    for options in (table.names[0].options, table.names[1].options, film.name.options):
+        assert named.items() <= options.items()
+        assert not {"p5", "p12"} & set(options.values())
+    film.name.value = "p1"
+    assert [end.value for end in film.ends] == [0.03, 0.1]
+    assert table.sweep(moment, ["p1=0.02,0.04"]).axes == {"p1": (0.02, 0.04)}
+    source.session.values.update(text=presets()["heat"].text, p1=0.2, p2=None, p3=None, p4=None)
+    table.tick()
+    film.tick()
+    for options in (table.names[0].options, table.names[1].options, film.name.options):
+        assert options["D"] == "p1"
+        assert "p2" not in options.values()
 
 
 def test_an_estimate_is_dropped_once_a_field_is_edited(source, session, exports, monkeypatch):

@@ -91,7 +91,7 @@ def test_about_shows_equations_hints_and_linked_sources():
     shown = about_html(presets()["gray_scott"])
     assert "<math" in shown
     assert "href='https://doi.org/10.1126/science.261.5118.189'" in shown
-    assert all(word in shown for word in ("Pearson", "Spots divide", "What to try", "Sources"))
+    assert all(word in shown for word in ("Pearson", "breaks up into spots", "What to try", "Sources"))
     assert all("<math" in about_html(each) for each in presets().values())
 
 
