@@ -15,6 +15,7 @@ import panel_material_ui as pmui
 from app.labs.equations.preset_tiles import PresetAbout, PresetTiles
 from app.labs.equations.second_picture import AS_IN_TEXT, SecondPicture, checked
 from app.labs.equations.sliders import ParameterSliders, values_after
+from app.labs.equations.text_image import TextImage
 from app.labs.equations.view import PALETTES, EquationsView
 from app.page.notices import Notices
 from app.page.widgets import FULL, NumberField
@@ -59,8 +60,9 @@ class EquationsControls(Controls):
         self.dialogs = [self.about.panel]
         self.brush = Brush(session, lab_view.pictures, lambda: {"field": self.into.value})
         self.into = pmui.Select(label="Paint into", options=list(self._system.fields), size="small", **FULL)
+        self.image = TextImage(session, self._use_text)
         groups = {
-            "Field": column(self.tiles, self.brush.panel, self.into),
+            "Field": column(self.tiles, self.brush.panel, self.into, self.image.panel),
             "Physics": self._physics(),
             "Compute": self._compute(),
             "Display": self._display(),
@@ -80,10 +82,16 @@ class EquationsControls(Controls):
         return self.session.values["text"]
 
     def close(self) -> None:
-        """Stop the editor's timers."""
+        """Stop the editor's timers, and reading a file."""
         self.lab_view.editor.close()
+        self.image.upload.field.close()
 
     # -- the text
+
+    def _use_text(self, text: str) -> None:
+        """Show and apply a text that the page has changed. Raise EquationError for an invalid one."""
+        self.lab_view.editor.load(text)
+        self._apply(text, self.lab_view.editor.system)
 
     def _load(self, preset: Preset) -> None:
         """Show a preset with its own values."""
@@ -137,6 +145,7 @@ class EquationsControls(Controls):
         arrays = [*system.fields, *(["wall"] if system.wall is not None else [])]
         into = self.into.value if self.into.value in arrays else arrays[0]
         self.into.param.update(options=arrays, value=into, visible=len(arrays) > 1)
+        self.image.show(text, system)
         with self._quiet():
             first = values["first_picture"] or system.fields[0]
             self.first.param.update(options=list(system.fields), value=first, visible=len(system.fields) > 1)
@@ -155,7 +164,9 @@ class EquationsControls(Controls):
             self._follow_text()
         if self.session.confirmed["text"] == self._sent:
             self._sent = ""
+        self.image.upload.field.tick()
         if (frame := self.session.latest) is not None:
+            self.image.tick(frame)
             self.transport.undo.offer(frame.notes["undo"], frame.notes["gone"])
             self.transport.redo.offer(frame.notes["redo"])
 
@@ -172,6 +183,8 @@ class EquationsControls(Controls):
 
     def on_event(self, event: Any) -> bool:
         """Handle an engine event; return True if a control shows a refusal."""
+        if isinstance(event, messages.Event) and self.image.upload.on_event(event):
+            return True
         if not isinstance(event, messages.Refused):
             return False
         if "text" in event.kept and self._sent:

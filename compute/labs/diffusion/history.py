@@ -5,14 +5,12 @@ History: each event is stored with its step; the field can be recomputed from th
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from compute.files.images import LoadedPicture, essential
-from compute.lab.history import MOST_CHARACTERS, Entry, HistoryRules, StepHistory
+from compute.lab.history import Entry, HistoryRules, StepHistory
+from compute.lab.image_history import LOAD, image_in, require_image
 from compute.lab.strokes import require_stroke
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
@@ -26,7 +24,6 @@ PLACE = ("backend", "device_index")  # parameters on which the brush depends
 PACE = ("r", "unstable")  # only steps depend on them: before the first step it is irrelevant when they changed
 FREE = tuple(name for name in DYNAMIC if name != "dtype")  # no influence on a new field; a dtype rounds it
 RACING = "the racing kernel is not deterministic"
-LARGE = "the image that was loaded is too large for a file"
 
 
 @dataclass
@@ -47,14 +44,6 @@ class FieldHistory(StepHistory):
     def _beginning(self) -> Sequence[str]:
         return PACE if self.entries else FREE
 
-    def record_image(self, image: LoadedPicture, ny: int, nx: int) -> None:
-        """Record that the field was loaded from that image."""
-        data = image.small(ny, nx, MOST_CHARACTERS // 2)
-        if data is None:
-            self.mark_incomplete(LARGE)
-        else:
-            self.record_action(0, "load_image", {"data": base64.b64encode(data).decode("ascii")})
-
     def _unrepeatable(self) -> str:
         kernels = (each.get("variant") for each in (self.start, self.now, *map(_set, self.entries)))
         return RACING if any(variant in WRONG_VARIANTS for variant in kernels) else ""
@@ -69,32 +58,22 @@ class FieldHistoryRules(HistoryRules):
     """Strokes and images are entries, too; an image is contained as text."""
 
     def require_entry(self, action: str, arguments: Mapping[str, Any]) -> None:
-        """Raise ValueError unless a history entry, which may be untrusted, has valid arguments for the action.
-
-        Only the structure of an image is read, without decoding: the server checks links and files in its own process.
-        """
-        wanted = {"paint": {"points", "value", "radius"}, "load_image": {"data"}, "refit": set[str]()}[action]
+        """Raise ValueError unless a history entry, which may be untrusted, has valid arguments for the action."""
+        if action == LOAD:
+            require_image(arguments)
+            return
+        wanted = {"paint": {"points", "value", "radius"}, "refit": set[str]()}[action]
         if set(arguments) != wanted:
             needed, given = ", ".join(sorted(wanted)) or "nothing", ", ".join(sorted(map(str, arguments)))
             raise ValueError(f"{action} needs {needed}, not {given}")
         if action == "paint":
             require_stroke(arguments["points"], arguments["value"], arguments["radius"])
-        elif action == "load_image":
-            essential(decoded(arguments["data"]))
 
     def apply(self, lab: Lab, entry: Entry) -> None:
         """Apply an entry; undo keeps nothing."""
         field = cast("Diffusion", lab)
-        if entry.get("do") == "load_image":
-            field.load_image(decoded(entry["with"]["data"]))
+        if (image := image_in(entry)) is not None:
+            field.load_image(image)
         else:
             with field.earlier.resting():
                 super().apply(lab, entry)
-
-
-def decoded(text: object) -> bytes:
-    """Return the bytes of an image in a history. Raise ValueError if the text is not base64."""
-    try:
-        return base64.b64decode(str(text), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ValueError(f"data of load_image must be base64: {error}") from error

@@ -30,6 +30,7 @@ from compute.lab import strokes
 from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, View
 from compute.lab.history import GIVEN, HistoryRules
+from compute.lab.image_history import record_image
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.sections import DIRECTIONS
 from compute.lab.status import LabStatus
@@ -267,7 +268,7 @@ class Diffusion(Lab):
         self._put(field, 0)
         self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
         if image:
-            self.history.record_image(image, *shape)
+            record_image(self.history, image, *shape)
         elif self.preset == "single mode":
             self.exact_mode = ExactMode(*shape, self.mode_p, self.mode_q, self.edges)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from compute.display.camera import RasterRequest, Survey
 from compute.lab.frames import Curve, Frame, Raster, View, freeze
+from compute.lab.image_history import image_notes
 from compute.lab.panels import Line, Panel
 from compute.lab.sections import index_at, probe_cell, section_cells, section_curve
 from compute.measure.timing import Timing
@@ -141,8 +142,7 @@ def _notes(lab: Diffusion, image: LoadedPicture | None) -> dict[str, str]:
     now = lab.values()
     return {
         "run": lab.run,
-        "image": image.fingerprint if image else "",
-        "kept": " ".join(map(str, astuple(image.kept(now["ny"], now["nx"])))) if image else "",
+        **image_notes(image, now["ny"], now["nx"]),
         "initial": _as_json(lab.INITIAL, tuple(now[name] for name in lab.INITIAL)),
         "undo": lab.earlier.undo_words,
         "redo": lab.earlier.redo_words,

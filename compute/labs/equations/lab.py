@@ -21,10 +21,12 @@ from compute.devices.backends import backend
 from compute.devices.devices import Array
 from compute.display.camera import Camera
 from compute.files.documents import short
+from compute.files.images import LoadedPicture
 from compute.lab import strokes
 from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, View
 from compute.lab.history import GIVEN, Entry, HistoryRules
+from compute.lab.image_history import LARGE, LOAD, image_in, record_image, require_image
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.status import LabStatus
 from compute.lab.undo import UndoHistory
@@ -32,11 +34,12 @@ from compute.labs.equations import stepping
 from compute.labs.equations.forms import Program
 from compute.labs.equations.language import LEAST_SETTING, MOST_SETTING
 from compute.labs.equations.picture import panels_of, show
-from compute.labs.equations.presets import FIRST, FOLDER, preset
+from compute.labs.equations.presets import FIRST as FIRST_PRESETS
+from compute.labs.equations.presets import FOLDER, preset
 from compute.labs.equations.programs import SLOTS, Slot, full_text, names_at_start, picture_of, program_of, slots_of
 from compute.labs.equations.reference import initial
 from compute.labs.equations.stability import UNBOUNDED, Stability, stability
-from compute.labs.equations.tree import Name, words
+from compute.labs.equations.tree import IMAGE, Name, words
 from compute.measure.timing import Timing
 
 FORM_OF = {
@@ -84,15 +87,22 @@ class Bound:
 
 
 class EquationHistory(HistoryRules):
-    """Brush strokes are entries, too."""
+    """Brush strokes and images are entries, too."""
 
     def apply(self, lab: Lab, entry: Entry) -> None:
         """Apply an entry; undo keeps nothing."""
-        with cast("Equations", lab).earlier.resting():
-            super().apply(lab, entry)
+        equations = cast("Equations", lab)
+        if (image := image_in(entry)) is not None:
+            equations.load_image(image)
+        else:
+            with equations.earlier.resting():
+                super().apply(lab, entry)
 
     def require_entry(self, action: str, arguments: Mapping[str, Any]) -> None:
         """Raise ValueError unless an entry, which may come from anywhere, has valid arguments."""
+        if action == LOAD:
+            require_image(arguments)
+            return
         needed = {"points", "value", "radius", "field"}
         if set(arguments) != needed or not isinstance(arguments["field"], str):
             given = ", ".join(sorted(map(str, arguments))) or "nothing"
@@ -120,20 +130,24 @@ class Equations(Lab):
     pause_at: the time t at which an engine pauses the lab; running it again continues. paint draws into a field or the
     wall.
 
-    field(name), load(array, name), data(): (ny, nx) arrays of `dtype`, row 0 at the bottom; `t`: the simulated time;
-    source(backend): the printed program. Sources: README.md in this folder.
+    field(name), load(array, name), data(): (ny, nx) arrays of `dtype`, row 0 at the bottom; load_image(data): the image
+    to which the name `image` of the text refers; `t`: the simulated time; source(backend): the printed program.
+    Sources: README.md in this folder.
     """
 
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "variant", "text", "ny", "nx", "dtype")
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = (
         *("backend", "device_index", "variant", "dtype", *SLOTS, "time_step", "pause_at", "first_picture", "show"),
-        *("limits_field", "limits_show", "paint"),
+        *("limits_field", "limits_show", "paint", LOAD),
     )
+    FIRST: ClassVar[str] = LOAD
     HISTORY: ClassVar[HistoryRules] = EquationHistory()
     panels = staticmethod(panels_of)
 
     variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
-    text = param.String(default=preset(FOLDER / f"{FIRST[0]}.txt").text, label="Equations", doc="One statement a line.")
+    text = param.String(
+        default=preset(FOLDER / f"{FIRST_PRESETS[0]}.txt").text, label="Equations", doc="One statement a line."
+    )
     ny = param.Integer(default=256, bounds=(1, 16384), label="Rows [cells]")
     nx = param.Integer(default=256, bounds=(1, 16384), label="Columns [cells]")
     dtype = param.Selector(default="float32", objects=["float32", "float64"], label="Number type")
@@ -155,6 +169,7 @@ class Equations(Lab):
     state: stepping.State  # on the device
     earlier: UndoHistory  # the fields before strokes and resets, of the present text and grid
     _begun: str  # the text of the state
+    _image: LoadedPicture | None  # the last image that was loaded, whether the text uses it or not
     _scale: float  # the largest magnitude at the start, or when the lab paused because of its growth
     _ill: str  # why the state is not healthy, "" if it is
     _bound: Bound | None
@@ -163,7 +178,7 @@ class Equations(Lab):
 
     def __init__(self, **values: Any) -> None:
         self._require_known(values)
-        self.earlier, self.run = UndoHistory(self), uuid4().hex
+        self.earlier, self.run, self._image = UndoHistory(self), uuid4().hex, None
         values = _completed({"text": type(self).text, **values}, "")
         self._filled = str(values["text"])
         super().__init__(**values)
@@ -279,7 +294,7 @@ class Equations(Lab):
 
     def begin(self) -> dict[str, NDArray[Any]]:
         """Return the initial values of the fields, and the wall if the text has one."""
-        found = initial(self.program.system, self.ny, self.nx, self.numbers)
+        found = initial(self.program.system, self.ny, self.nx, self.numbers, self.image)
         with np.errstate(over="ignore"):
             return {name: array.astype(self.dtype) for name, array in found.items()}
 
@@ -314,12 +329,14 @@ class Equations(Lab):
     def _start(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._start(arrays)
         self.state.t, self._bound, self._ill = 0.0, None, ""
+        if self.image is not None:
+            record_image(self.history, self.image, self.ny, self.nx)
         fields = (np.abs(arrays[name]) for name in self.program.system.fields)
         self._scale = max(float(np.max(each, initial=0.0, where=np.isfinite(each))) for each in fields) or 1.0
 
     def snapshot(self) -> dict[str, Any]:
         """Return the whole state as host arrays and plain numbers."""
-        own = {"text": self._begun, "t": self.state.t, "scale": self._scale, "bound": self._bound}
+        own = {"text": self._begun, "t": self.state.t, "scale": self._scale, "bound": self._bound, "image": self._image}
         return {**super().snapshot(), **own}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
@@ -332,6 +349,7 @@ class Equations(Lab):
     def _resume(self, snapshot: dict[str, Any]) -> None:
         super()._resume(snapshot)
         self.state.t, self._scale, self._bound, self._ill = snapshot["t"], snapshot["scale"], snapshot["bound"], ""
+        self._image = snapshot["image"]
 
     def _rebuild(self, *events: param.parameterized.Event) -> None:
         """Rebuild the state; a text that was set without `update` gives the numbers their values first."""
@@ -356,7 +374,7 @@ class Equations(Lab):
         changed = {event.name for event in events}
         at_start = names_at_start(self.text)
         starts = any(each.slot in changed and each.name in at_start for each in self.slots)
-        if self._ready and starts and not (self.steps or self.history.missing):
+        if self._ready and starts and not self.steps and self.history.missing in ("", LARGE):
             self.reset()
 
     def field(self, name: str = "") -> NDArray[Any]:
@@ -376,6 +394,29 @@ class Equations(Lab):
         others = self.data() if self.steps == 0 else self.begin()
         self._start({**others, known: as_field(array, held.shape, held.dtype)})
         self.history.mark_incomplete(GIVEN)
+
+    @property
+    def image(self) -> LoadedPicture | None:
+        """The image that the initial values or the wall use, None without one."""
+        return self._image if IMAGE in names_at_start(self.text) else None
+
+    def load_image(self, data: bytes | LoadedPicture) -> None:
+        """Begin again with an image, PNG or JPEG: `image` in the text is its brightness 0 … 1, cropped to the grid.
+
+        A server decodes files elsewhere and passes a LoadedPicture. Raise ValueError for a file that is refused, and
+        if the text does not use `image`.
+        """
+        loaded = LoadedPicture.of(data)
+        if IMAGE not in names_at_start(self.text):
+            first = self.program.system.fields[0]
+            raise ValueError(f"image has no effect: text must use it, for example {first}(0) = image")
+        self._image = loaded
+        self.reset()
+
+    def forget_image(self) -> None:
+        """Begin again without an image: `image` in the text is 0."""
+        self._image = None
+        self.reset()
 
     def paint(
         self,
@@ -408,7 +449,12 @@ class Equations(Lab):
     @classmethod
     def actions(cls) -> dict[str, Callable[..., Any]]:
         """Return what buttons and histories call with the lab, by name."""
-        return {**super().actions(), "paint": cls.paint, "undo": cls.undo, "redo": cls.redo}
+        own: dict[str, Callable[..., Any]] = {
+            "paint": cls.paint,
+            LOAD: cls.load_image,
+            "forget_image": cls.forget_image,
+        }
+        return {**super().actions(), **own, "undo": cls.undo, "redo": cls.redo}
 
     def act(self, name: str, **arguments: Any) -> Any:
         """Call one of `actions` by name; `undo` can restore the fields that it changes."""
@@ -429,8 +475,9 @@ class Equations(Lab):
         return "the fields"
 
     def close(self) -> None:
-        """Release the fields, also the earlier ones."""
+        """Release the fields, also the earlier ones, and the image."""
         self.earlier.close()
+        self._image = None
         super().close()
 
     def _known(self, name: str) -> str:

@@ -1,11 +1,12 @@
 """The language of the equations lab: a text is parsed into a System; nothing in it is executed.
 
     u_t = E                        an equation; at most 4
-    u(0) = E                       the initial value, default 0; may use noise(seed), uniform in -1 … 1
+    u(0) = E                       the initial value, default 0; may use noise(seed), uniform in -1 … 1, and image,
+                                   the brightness of the loaded image, 0 … 1
     F = 0.037 in [0, 0.1]          a parameter with a slider; at most 12
     q = E                          a name for an expression or a number; it may use the names above
     edges: periodic                or zero-flux, or fixed 0.3; u: … for one field
-    wall = E                       cells where it is positive keep their first value
+    wall = E                       cells where it is positive keep their first value; it may use both, too
     wall: zero-flux                nothing flows through the faces of these cells; otherwise fixed, the default
     show = E                       the second picture
     scheme: rk3                    or euler, symplectic
@@ -34,6 +35,7 @@ from typing import NoReturn, cast, get_args
 
 from compute.labs.equations.tree import (
     COORDINATES,
+    IMAGE,
     SCHEMES,
     SYSTEM_NUMBERS,
     BinaryOp,
@@ -68,7 +70,7 @@ FUNCTIONS = {
     "where": 3,
 }
 ARITIES = {**DERIVATIVES, **FUNCTIONS, "noise": 1}
-BUILTIN = {*COORDINATES, *SYSTEM_NUMBERS, "pi"}
+BUILTIN = {*COORDINATES, *SYSTEM_NUMBERS, "pi", IMAGE}
 WORDS = {"edges", "wall", "show", "scheme", "dt", "in"}
 # Reserved words of C++ and WGSL; names that generated kernels use, or with which names are extended: u_left.
 _TAKEN = """
@@ -284,6 +286,8 @@ class Parser:
         if name not in names.known:
             hint = nearest(name, names.known | ARITIES.keys()) or f"; give it a value: {name[:16]} = 1 in [0, 2]"
             self.tokens.fail(f"{name[:40]!r} is not known{hint}", token.column)
+        if name == IMAGE and not self.initial:
+            self.tokens.fail(f"{IMAGE} is possible in initial values and walls only", token.column)
         if name in names.varying:
             if self.initial:
                 self.tokens.fail(f"initial values and walls cannot depend on the field {name!r}", token.column)

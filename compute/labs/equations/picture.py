@@ -5,7 +5,8 @@ some state, nan if unknown, inf without one), minimum, maximum, integral (over t
 first picture, nonfinite (values of all fields).
 
 notes: undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be restored, "" if they
-can) and undone (id of the last undo or redo).
+can) and undone (id of the last undo or redo); image (fingerprint of the file that the text uses, "" without one) and
+kept (the retained part of it, six numbers of files.images.Kept).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from compute.display.camera import RasterRequest
 from compute.lab.frames import Frame, View, freeze
+from compute.lab.image_history import image_notes
 from compute.lab.panels import Panel
 
 if TYPE_CHECKING:
@@ -65,4 +67,5 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
     }
     earlier = lab.earlier
     notes = {"undo": earlier.undo_words, "redo": earlier.redo_words, "gone": earlier.gone, "undone": earlier.name}
+    notes |= image_notes(lab.image, lab.ny, lab.nx)
     return replace(lab.framed({"field": field(), "show": other()}, facts), notes=freeze(notes))

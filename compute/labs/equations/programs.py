@@ -15,7 +15,7 @@ from compute.labs.equations.forms import Program
 from compute.labs.equations.language import MOST_PARAMETERS, read
 from compute.labs.equations.passes import lower, picture
 from compute.labs.equations.presets import presets
-from compute.labs.equations.tree import Name, Node, Plan, Stage, System, children
+from compute.labs.equations.tree import IMAGE, Name, Node, Plan, Stage, System, children
 
 KEPT = 32  # programs of each kind, with their compiled kernels
 SLOTS = tuple(f"p{number}" for number in range(1, MOST_PARAMETERS + 1))  # names of the lab's parameters
@@ -84,6 +84,24 @@ def _with_show(text: str, expression: str) -> str:
     return "\n".join([*kept, f"show = {expression}"])
 
 
+def with_image(text: str, array: str) -> str:
+    """Return a text in which a field begins as the loaded image, or in which dark cells of it are the wall.
+
+    array: a field or "wall". The statement replaces the one of the text, or is the last line.
+    """
+    head, value = (r"wall", f"0.5 - {IMAGE}") if array == "wall" else (rf"{array}\s*\(\s*0\s*\)", IMAGE)
+    statement = f"{array} = {value}" if array == "wall" else f"{array}(0) = {value}"
+    pattern, lines, found = re.compile(rf"(\s*){head}\s*="), [], False
+    for line in text.rstrip("\n").split("\n"):
+        code, sign, comment = line.partition("#")
+        parts = code.split(";")
+        for number, part in enumerate(parts):
+            if old := pattern.match(part):
+                parts[number], found = old[1] + statement + part[len(part.rstrip()) :], True
+        lines.append(";".join(parts) + sign + comment)
+    return "\n".join([*lines, *([] if found else [statement])]) + "\n"
+
+
 @lru_cache(maxsize=KEPT)
 def slots_of(text: str) -> tuple[Slot, ...]:
     """Return the numbers of a text in the order of its lines. Raise EquationError for an invalid text."""
@@ -95,10 +113,10 @@ def slots_of(text: str) -> tuple[Slot, ...]:
 
 @lru_cache(maxsize=KEPT)
 def names_at_start(text: str) -> frozenset[str]:
-    """Return the parameters on which the initial values and the wall depend."""
+    """Return the parameters on which the initial values and the wall depend, and `image` if they depend on it."""
     system = program_of(text).system
     wall = [system.wall] if system.wall is not None else []
-    return frozenset(_names([*system.initial.values(), *wall], system)) & system.parameters.keys()
+    return frozenset(_names([*system.initial.values(), *wall], system)) & {*system.parameters, IMAGE}
 
 
 def _names(nodes: Iterable[Node], system: System) -> set[str]:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from compute.files.images import LoadedPicture
 from compute.labs.equations.passes import lower, picture
 from compute.labs.equations.tree import (
+    IMAGE,
     BinaryOp,
     Call,
     Compare,
@@ -113,21 +115,32 @@ def coordinates(
     return {"x": x, "y": y[:, None], "Lx": real(nx * system.dx), "Ly": real(ny * system.dx)}
 
 
-def initial(system: System, ny: int, nx: int, parameters: Mapping[str, float] | None = None) -> dict[str, Field]:
+def initial(
+    system: System,
+    ny: int,
+    nx: int,
+    parameters: Mapping[str, float] | None = None,
+    image: LoadedPicture | None = None,
+) -> dict[str, Field]:
     """Return the (ny, nx) float64 initial values of the fields, and the optional array `wall`, 1 or 0.
 
-    parameters: values that differ from the text's. Blocks of rows are evaluated in turn, which bounds the additional
-    memory. noise(seed) depends on seed, row and nx.
+    parameters: values that differ from the text's. image: cropped to the shape of the grid; without one, the name
+    `image` is 0. Blocks of rows are evaluated in turn, which bounds the additional memory. noise(seed) depends on seed,
+    row and nx.
     """
     wanted = {field: system.initial.get(field, Number(0.0)) for field in system.fields}
     if system.wall is not None:
         wanted["wall"] = Call("step", (system.wall,))
     found = {name: np.empty((ny, nx)) for name in wanted}
+    bright = np.zeros((ny, 1)) if image is None else image.fitted(ny, nx)[::-1]
+    white = 1 if image is None else image.scale
     height = max(1, BLOCK // nx)
     with np.errstate(all="ignore"):
         for first in range(0, ny, height):
             rows = (first, min(first + height, ny))
-            evaluate = Evaluator(_Values(system, ny, nx, rows, parameters or {}))
+            values = _Values(system, ny, nx, rows, parameters or {})
+            values[IMAGE] = bright[slice(*rows)] / np.float64(white)
+            evaluate = Evaluator(values)
             for name, node in wanted.items():
                 found[name][slice(*rows)] = evaluate(node)
     return found

@@ -32,6 +32,7 @@ DIAGONALS = {(-1, -1): "_below_left", (1, -1): "_below_right", (-1, 1): "_above_
 OFFSETS = SIDES | DIAGONALS  # diagonals occur in dxy only
 COORDINATES = ("x", "y")  # vary by cell: the centre of the cell, (column + 0.5) * dx and (row + 0.5) * dx
 SYSTEM_NUMBERS = ("Lx", "Ly", "t")  # the same in all cells: nx * dx, ny * dx, time
+IMAGE = "image"  # varies by cell: the brightness of the loaded image; in initial values and walls only
 
 
 @dataclass(frozen=True)
