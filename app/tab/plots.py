@@ -72,7 +72,7 @@ BORDERS = {  # px around a picture, for axes with titles and a colour bar with o
 }
 APART: dict[str, Any] = {
     "x": 8, "y": 8, "x_units": "screen", "y_units": "screen", "padding": 6, "border_line_color": LIGHT["ink"],
-    "background_fill_color": NOT_FINITE_COLOUR, "background_fill_alpha": 1.0, "text_color": LIGHT["ink"],
+    "background_fill_alpha": 1.0, "text_color": LIGHT["ink"],
 }  # fmt: skip
 CELLS = ("x [cells]", "y [cells]")
 
@@ -99,7 +99,7 @@ def ticks_in(length: int, presenter: bool) -> int:
 
 
 LEVEL_TO_VALUE = """
-if (value > 254) return 'not finite';
+if (value > 254) return label.text;
 const low = source.data[name + '_low'][0], high = source.data[name + '_high'][0];
 return (low + value / 254 * (high - low)).toPrecision(5);
 """
@@ -181,12 +181,19 @@ class RasterPlot(ImagePlot):
     """A picture of true values, with linked ranges, colour bar, hover tool, section line and probe."""
 
     def __init__(
-        self, name: str, source: ColumnDataSource, x_range: Range1d, y_range: Range1d, colours: str, unit: str = ""
+        self,
+        name: str,
+        source: ColumnDataSource,
+        x_range: Range1d,
+        y_range: Range1d,
+        colours: str,
+        unit: str = "",
+        apart: str = NOT_FINITE_COLOUR,
     ) -> None:
-        """unit: title of the colour bar."""
+        """unit: title of the colour bar; apart: colour of cells without a number."""
         self.pan, self.zoom = PanTool(), WheelZoomTool(zoom_on_axis=False)
         tools = {"tools": [self.pan, self.zoom], "active_drag": self.pan, "active_scroll": self.zoom}
-        super().__init__(name, source, x_range, y_range, levels_mapper(colours), **tools)
+        super().__init__(name, source, x_range, y_range, levels_mapper(colours, apart), **tools)
         self.values = LinearColorMapper(palette=self.mapper.palette, low=0.0, high=1.0)
         short = CustomJSTickFormatter(code=SHORT_NUMBER)
         self.figure.axis.formatter = short
@@ -198,14 +205,17 @@ class RasterPlot(ImagePlot):
         self._add_hover()
 
     def _add_apart(self) -> Label:
-        """Add a label that explains the colour of non-finite cells, on that colour; visible while a cell has it."""
-        label = Label(text="not finite", visible=False, name=f"apart {self.name}", **APART)
+        """Add a label that explains the colour of cells without a number, on that colour; visible while one has it."""
+        colour = self.mapper.high_color
+        label = Label(
+            text="not finite", visible=False, name=f"apart {self.name}", background_fill_color=colour, **APART
+        )
         self.figure.add_layout(label)
         return label
 
     def _add_hover(self) -> None:
         name = self.name
-        formatter = CustomJSHover(args={"source": self.source, "name": name}, code=LEVEL_TO_VALUE)
+        formatter = CustomJSHover(args={"source": self.source, "name": name, "label": self.apart}, code=LEVEL_TO_VALUE)
         self.hover = HoverTool(
             renderers=[self.image],
             tooltips=[("x, y", "$x{0.0}, $y{0.0}"), ("value", f"@{name}{{custom}}")],
@@ -246,7 +256,7 @@ class RasterPlot(ImagePlot):
         self.values.palette = colours
 
     def scale(self, raster: Raster) -> None:
-        """Update the colour bar if the raster's limits moved visibly; label non-finite cells."""
+        """Update the colour bar if the raster's limits moved visibly; label cells without a number."""
         apart = bool((raster.levels == NOT_FINITE).any())
         if self.apart.visible != apart:
             self.apart.visible = apart
@@ -277,7 +287,8 @@ class StrokePoint:
 class RasterPlots:
     """The pictures of a frame's rasters `names`, in that order, each with its palette.
 
-    units: titles of the colour bars, for pictures whose name does not suffice. Called on the document's loop:
+    units: titles of the colour bars, for pictures whose name does not suffice. apart: colour of cells without a number;
+    the text of `RasterPlot.apart` explains it. Called on the document's loop:
     tapped(x, y) in cells; viewed() after a pan or zoom; unzoomed() after a double click; section_moved(location in
     cells). strokes: the points of the brush.
     """
@@ -288,6 +299,7 @@ class RasterPlots:
         palettes: Mapping[str, str],
         units: Mapping[str, str] = MappingProxyType({}),
         *,
+        apart: str = NOT_FINITE_COLOUR,
         tapped: Callable[[float, float], object] = ignore,
         viewed: Callable[[], object] = ignore,
         unzoomed: Callable[[], object] = ignore,
@@ -302,7 +314,7 @@ class RasterPlots:
         self.probe = ColumnDataSource(probe_rows((0.0, 0.0)), name="probe point")
         source = self.frames.source
         self.plots = {
-            name: RasterPlot(name, source, self.x_range, self.y_range, palettes[name], units.get(name, ""))
+            name: RasterPlot(name, source, self.x_range, self.y_range, palettes[name], units.get(name, ""), apart)
             for name in names
         }
         self.frames.draw_in(*(plot.figure for plot in self.plots.values()))

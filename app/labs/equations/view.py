@@ -22,6 +22,7 @@ from app.tab.raster_view import RasterView, fixed_pane
 from app.tab.session import Session
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.frames import Frame
+from compute.labs.equations.lab import Equations
 from compute.labs.equations.tree import System
 
 PALETTES = {"field": "Viridis", "show": "Inferno"}
@@ -59,7 +60,10 @@ class EquationsView(RasterView):
         self.editor = EquationEditor(
             session.document, session.values["text"], lambda text, system: self.applied.publish((text, system))
         )
-        self.pictures = RasterPlots(tuple(PALETTES), PALETTES, viewed=self.request_soon, unzoomed=self.unzoom)
+        apart = "#{:02x}{:02x}{:02x}".format(*Equations.APART)
+        self.pictures = RasterPlots(
+            tuple(PALETTES), PALETTES, apart=apart, viewed=self.request_soon, unzoomed=self.unzoom
+        )
         self.pictures.frames.serve(session)
         self.pictures.place("horizontal", nan, (nan, nan))
         self.pictures.show_section(False)
@@ -177,7 +181,11 @@ class EquationsView(RasterView):
         self._head(frame)
 
     def _head(self, frame: Frame) -> None:
-        """Show what each picture shows: the name of a field, or an expression."""
+        """Show what each picture shows: the name of a field, or an expression; and the meaning of cells in grey."""
+        apart = "not finite" if frame.facts["nonfinite"] else "wall"
+        for plot in self.pictures.plots.values():
+            if plot.apart.text != apart:
+                plot.apart.text = apart
         for name, raster in frame.rasters.items():
             if raster.label != self._headings.get(name, raster.label):
                 self._headings[name] = raster.label

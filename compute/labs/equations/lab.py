@@ -143,6 +143,8 @@ class Equations(Lab):
     FIRST: ClassVar[str] = LOAD
     HISTORY: ClassVar[HistoryRules] = EquationHistory()
     panels = staticmethod(panels_of)
+    APART: ClassVar[tuple[int, int, int]] = (128, 140, 152)  # grey-blue: a wall
+    APART_WORDS: ClassVar[str] = "a wall, or not finite"
 
     variant = param.String(default="", label="Kernel", doc="Name in the backend's VARIANTS; empty for its default.")
     text = param.String(

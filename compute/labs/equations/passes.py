@@ -71,11 +71,14 @@ def rates(system: System) -> list[Pass]:
 
 
 def picture(system: System) -> list[Pass]:
-    """Return passes that write the expression of the second picture to the array `show`; empty without `show =`."""
+    """Return passes that write the expression of the second picture to the array `show`; empty without `show =`.
+
+    In the cells of a wall the value is 0, since derivatives across its faces would exceed all others.
+    """
     if system.show is None:
         return []
     lowering = _Lowering(system)
-    return lowering.with_auxiliary(lowering.values({"show": system.show}))
+    return lowering.with_auxiliary(lowering.values({"show": system.show}, closed=system.wall is not None))
 
 
 class _Lowering:
@@ -159,12 +162,15 @@ class _Lowering:
                 cell.fresh.add(field)
         return cell.finish(list(fields))
 
-    def values(self, targets: dict[str, Node]) -> Pass:
-        """Return the pass that writes the values of expressions."""
+    def values(self, targets: dict[str, Node], closed: bool = False) -> Pass:
+        """Return the pass that writes the values of expressions. closed: with 0 in the cells of a wall."""
         cell = _Cell(self)
         for name, node in targets.items():
             cell.origin = name
-            cell.statements[f"{name}_new"] = Statement(f"{name}_new", cell.lower(node), f"{name} = {words(node)}")
+            value = cell.lower(node)
+            if closed:
+                value = Call("where", (Compare("<", Tap("wall"), Number(1.0)), value, Number(0.0)))
+            cell.statements[f"{name}_new"] = Statement(f"{name}_new", value, f"{name} = {words(node)}")
         return cell.finish(list(targets))
 
     def with_auxiliary(self, last: Pass) -> list[Pass]:

@@ -1,6 +1,7 @@
 """The frame of an equations lab: two rasters, and facts.
 
-rasters: field (the field of `first_picture`), show (the second picture). facts: step, t, dt, limit (the bound of dt at
+rasters: field (the field of `first_picture`), show (the second picture), both without a number in the cells of a wall,
+unless a value is not finite. facts: step, t, dt, limit (the bound of dt at
 some state, nan if unknown, inf without one), minimum, maximum, integral (over the grid, in units of the text) of the
 first picture, nonfinite (values of all fields).
 
@@ -15,8 +16,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from compute.display.camera import RasterRequest
-from compute.lab.frames import Frame, View, freeze
+from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Frame, View, freeze
 from compute.lab.image_history import image_notes
 from compute.lab.panels import Panel
 
@@ -56,6 +59,13 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
     with camera.batch():
         field = camera.queue_raster(lab.arrays[first], RasterRequest(view, pixels, limits, first))
         other = camera.queue_raster(second, RasterRequest(view, pixels, limits_second, label[:MOST_LABEL]))
+        walls = [lab.arrays["wall"]] if "wall" in lab.arrays and not nonfinite else []
+        masks = [camera.queue_raster(each, RasterRequest(view, pixels, (0.0, 1.0), "wall")) for each in walls]
+    rasters = {"field": field(), "show": other()}
+    for mask in masks:
+        wall = mask().levels > TOP_LEVEL // 2
+        for name, each in rasters.items():
+            rasters[name] = replace(each, levels=np.where(wall, NOT_FINITE, each.levels))
     facts = {
         "t": lab.t,
         "dt": dt,
@@ -68,4 +78,4 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
     earlier = lab.earlier
     notes = {"undo": earlier.undo_words, "redo": earlier.redo_words, "gone": earlier.gone, "undone": earlier.name}
     notes |= image_notes(lab.image, lab.ny, lab.nx)
-    return replace(lab.framed({"field": field(), "show": other()}, facts), notes=freeze(notes))
+    return replace(lab.framed(rasters, facts), notes=freeze(notes))

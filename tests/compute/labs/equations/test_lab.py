@@ -13,6 +13,7 @@ from compute.engine.messages import FramesThrough, Paused, Run, SetPace
 from compute.engine.shared_memory import FrameRing
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
+from compute.lab.frames import NOT_FINITE
 from compute.labs.equations import Equations
 from compute.labs.equations.language import read
 from compute.labs.equations.presets import presets
@@ -209,6 +210,22 @@ def test_the_second_picture_of_one_field_is_its_rate_of_change(make):
     rate = lab.frame().rasters["show"]
     assert rate.label == "-a*u"
     assert rate.span == pytest.approx((-lab.field().max(), -lab.field().min()))
+
+
+@pytest.mark.parametrize(("statement", "span"), [("", (0, 1)), ("; wall: zero-flux", (-1, 1))])
+def test_cells_of_a_wall_have_no_number_and_the_rate_excludes_them(make, statement, span):
+    """The rate of u = x is 1 in the first column, and -1 next to a wall without flux; in the last column, in the wall,
+    it would be -1, too.
+    """
+    lab = make(f"u_t = lap(u); u(0) = x; edges: zero-flux; wall = x - 20{statement}")
+    frame = lab.frame()
+    assert frame.rasters["show"].span == span
+    for raster in frame.rasters.values():
+        assert ((raster.levels == NOT_FINITE) == (lab.field("wall") == 1)).all()
+    lab.arrays["u"][3, 4] = np.inf
+    found = lab.frame().rasters["field"].levels == NOT_FINITE
+    assert found[3, 4]
+    assert found.sum() == 1
 
 
 # -- state
