@@ -24,7 +24,7 @@ DISTRIBUTIONS = (
     *("fieldlab", "numpy", "numba", "llvmlite", "scipy", "param", "pillow"),
     *("panel", "bokeh", "holoviews", "panel-material-ui", "tornado"),
     *("cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-nvrtc"),
-    *("wgpu", "torch", "triton", "jax", "jaxlib", "awkward"),
+    *("wgpu", "torch", "triton", "jax", "jaxlib", "awkward", "py-pde", "pystencils"),
 )
 CHANGED = "+changes"  # appended to a commit if the source differs from it
 PROGRAM_SECONDS = 10.0  # longest wait for git or nvidia-smi

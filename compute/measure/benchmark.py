@@ -123,6 +123,10 @@ class CaseBenchmark(Benchmark):
     def variants(self, backend: Backend, case: Any) -> Mapping[str, Any]:
         """Return the kernels of a backend for a case, by name."""
 
+    def others(self, case: Any) -> Sequence[Implementation]:  # noqa: ARG002
+        """Return implementations by libraries outside the project, checked and timed like those of the backends."""
+        return ()
+
     @abstractmethod
     def reference(self, case: Any) -> Any:
         """Return the reference result, which has a `name`; cases of equal `shared` get the same reference."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from compute.devices.backends import kind_of
+from compute.devices.backends import BACKENDS, kind_of
 from compute.files.documents import read
 from compute.files.files import whole
 from compute.machine.machine import ROOT
@@ -155,8 +155,9 @@ def check(record: Any, where: str) -> None:
 def recorded(record: Mapping[str, Any]) -> list[Recorded]:
     """Return the figures of a checked record that may be shown with measured ones: right results on grids, on one GPU.
 
-    Results of curves over n belong to the crossover lab (labs.crossover.recorded).
+    Results of curves over n belong to the crossover lab (labs.crossover.recorded), those of other libraries to no lab.
     """
+    backends = {each.name for each in BACKENDS}
     machine, date = machine_name(record["machine"]), str(record["date"])[:10]
     rate, caches = record.get("rate", _GRID), record.get("caches") or {}
     return [
@@ -170,6 +171,7 @@ def recorded(record: Mapping[str, Any]) -> list[Recorded]:
         )
         for result in record["results"]
         if result["status"] == "measured" and "workload" not in result and result.get("gpus", 1) == 1
+        and result["backend"] in backends
     ]  # fmt: skip
 
 

@@ -414,6 +414,7 @@ class BenchRun:
                 yield backend
 
     def _ways(self, backends: Sequence[Backend], case: Any) -> Iterator[Implementation]:
+        yield from self._benchmark.others(case)
         dtype = getattr(case, "dtype", None)
         for backend in (one for one in backends if dtype is None or dtype in one.dtypes):
             kernels: list[Any] = []

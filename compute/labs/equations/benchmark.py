@@ -16,6 +16,7 @@ from compute.devices.backends import REFERENCE, Backend
 from compute.devices.devices import Device
 from compute.labs.equations.forms import Program
 from compute.labs.equations.lab import Equations
+from compute.labs.equations.libraries import LIBRARIES, LibraryTarget, refusal
 from compute.labs.equations.presets import presets
 from compute.labs.equations.programs import SLOTS, full_text, program_of
 from compute.measure.agreement import largest_difference, relative_l2
@@ -80,12 +81,13 @@ RULES = EquationRules(
 
 @dataclass(frozen=True)
 class EquationCase:
-    """One preset on `size` x `size` cells."""
+    """One preset on `size` x `size` cells. against: names of LIBRARIES that compute it, too."""
 
     name: str
     size: int
     dtype: str
     numbers: tuple[tuple[str, float], ...] = ()  # of the text, by name
+    against: tuple[str, ...] = ()
     plain: ClassVar[bool] = True
 
     @property
@@ -136,14 +138,18 @@ class EquationFixture(BenchmarkFixture):
 
     def __init__(self, device: Device, case: EquationCase, right: StateReference) -> None:
         self.device, self._case, self._right = device, case, right
-        self._target: StateTarget | None = None
+        self._target: StateTarget | LibraryTarget | None = None
         self._variant = ""
 
-    def _of(self, way: Implementation) -> StateTarget:
-        """Return the lab with the kernel of this way."""
-        if self._target is None:
+    def _of(self, way: Implementation) -> StateTarget | LibraryTarget:
+        """Return the lab with the kernel of this way, or its start in a library."""
+        if self._target is None and way.backend.name in LIBRARIES:
+            lab = self._case.lab(REFERENCE, self._case.dtype)
+            self._target = LibraryTarget(way, lab)
+            lab.close()
+        elif self._target is None:
             self._target = StateTarget(self._case.lab(way.backend.name, self._case.dtype, way.variant))
-        elif self._variant != way.variant:
+        elif isinstance(self._target, StateTarget) and self._variant != way.variant:
             self._target.lab.update(variant=way.variant)
         self._variant = way.variant
         return self._target
@@ -198,6 +204,20 @@ def _require_numbers(text: str, numbers: Sequence[tuple[str, float]]) -> None:
         slots[name].require(value)
 
 
+def _refused(text: str) -> str:
+    """Return why no library computes the preset `text`; "" if they do."""
+    return refusal(program_of(presets()[text].text))
+
+
+def _library(text: str) -> str:
+    found = LIBRARIES.get(text)
+    if found is None:
+        raise ValueError(f"must be some of {', '.join(LIBRARIES)}, not {text!r}")
+    if found.backend.missing:
+        raise ValueError(f"{found.backend.missing}; {found.backend.install}")
+    return text
+
+
 class EquationsBenchmark(CaseBenchmark):
     """Two presets on grids of several sizes, with every kernel of every backend."""
 
@@ -210,6 +230,7 @@ class EquationsBenchmark(CaseBenchmark):
         Option("sizes", _size, "cells a side, for example 512,2000 (default: the lab's own)"),
         Option("texts", _text, f"names of presets (default: {','.join(TEXTS)})"),
         Option("set", _number, "numbers of the texts, for example F=0.03,k=0.06 (default: those of the texts)"),
+        Option("against", _library, f"other libraries, in the same table: some of {','.join(LIBRARIES)}"),
     )
     rules = RULES
 
@@ -219,9 +240,28 @@ class EquationsBenchmark(CaseBenchmark):
         texts, numbers = chosen["texts"] or TEXTS, tuple(chosen.get("set", ()))
         for text in texts:
             _require_numbers(text, numbers)
+        against = {text: () if _refused(text) else tuple(chosen.get("against", ())) for text in texts}
         return [
-            EquationCase(text, size, dtype, numbers) for size in sorted(sizes) for text in texts for dtype in dtypes
-        ]
+            EquationCase(text, size, dtype, numbers, against[text])
+            for size in sorted(sizes) for text in texts for dtype in dtypes
+        ]  # fmt: skip
+
+    def fitted(
+        self,
+        cases: Sequence[Any],
+        chosen: Mapping[str, Sequence[Any]],
+        gpu: bool,  # noqa: ARG002
+        budget: float,  # noqa: ARG002
+    ) -> tuple[Sequence[Any], tuple[str, ...]]:
+        """Return the cases, and a note on every preset that the chosen libraries do not compute."""
+        libraries = " and ".join(chosen.get("against", ()))
+        texts = dict.fromkeys(case.name for case in cases if libraries and _refused(case.name))
+        return cases, tuple(f"{text} is not compared with {libraries}: {_refused(text)}" for text in texts)
+
+    def others(self, case: EquationCase) -> list[Implementation]:
+        """Return the libraries that compute the case in its number type."""
+        chosen = [LIBRARIES[name] for name in case.against]
+        return [library for library in chosen if case.dtype in library.backend.dtypes]
 
     def headline(self, cases: Sequence[Any]) -> Sequence[Any]:
         """Return the cases in float32."""
