@@ -228,6 +228,8 @@ class Gpu:
             self._encoder.copy_buffer_to_buffer(source.storage.buffer, first, target, start, nbytes)
 
     def _begin_pass(self) -> None:
+        if self._timed == PASSES:
+            self.submit()
         if self._encoder is None:
             self._encoder = self.device.create_command_encoder()
         if self.stamps is None:
@@ -248,16 +250,12 @@ class Gpu:
         if self._pass is not None:
             self._pass.end()
             self._pass = None
-            if self._timed == PASSES:
-                self.submit()
 
     def submit(self) -> None:
         """Submit what was launched, and destroy the buffers that no array uses any more."""
         with self.lock, self.errors():
             retired, self.retired = self.retired, []
-            if self._pass is not None:
-                self._pass.end()
-                self._pass = None
+            self._end_pass()
             if self._timed and self.stamps is not None:
                 queries = 2 * self._timed
                 stamps = self.device.create_buffer(

@@ -14,7 +14,7 @@ from compute.devices import webgpu, webgpu_probe, webgpu_report
 from compute.devices.backends import backend
 from compute.devices.devices import DeviceLost
 from compute.devices.webgpu import SOFTWARE, WebGpu
-from compute.devices.webgpu_passes import WebGpuError, WgpuArray
+from compute.devices.webgpu_passes import PASSES, TimestampStopwatch, WebGpuError, WgpuArray
 from compute.devices.wgsl import WgslError, WgslProgram, kernel, launch, program, unroll
 from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion
@@ -126,6 +126,18 @@ def test_a_stopwatch_times_the_launches_in_its_block(device):
     second = device.stopwatch()
     with device.stopwatch(), pytest.raises(RuntimeError, match="already runs"):
         second.__enter__()
+
+
+def test_a_stopwatch_times_more_passes_than_fit_into_a_submission(device):
+    u, out, landing = (device.allocate((2**12,), np.float32) for _ in range(3))
+    if device.clock != "timestamps":
+        pytest.skip("this device has no plausible timestamps")
+    with TimestampStopwatch(device.gpu) as watch:
+        for _ in range(2 * PASSES + 1):
+            webgpu_probe.copy(u, out)
+            device.gpu.copy(out, landing.storage.buffer)  # ends the pass
+    assert [buffer.size // 16 for buffer in watch._stamps] == [PASSES, PASSES, 1]
+    assert watch.seconds() > 0
 
 
 def test_a_device_without_plausible_timestamps_uses_wall_time(device, monkeypatch):
