@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from compute.cli.arguments import named
-from compute.devices.devices import HOST, Host, device_kind
+from compute.devices.devices import HOST, Host, NoDevice, device_kind
 from compute.devices.gpu_devices import Cuda, NumbaCuda
 from compute.devices.webgpu import SOFTWARE, WebGpu
 
@@ -32,7 +32,7 @@ WEBGPU_INSTALL = "pip install 'fieldlab[webgpu]'"
 
 
 class BackendUnavailable(RuntimeError):
-    """A requested backend is unavailable on this machine; the text states the reason and the install command."""
+    """A requested backend is unavailable on this machine; the text states the reason and an install command, if any."""
 
 
 def _nothing() -> None:
@@ -116,13 +116,14 @@ class Backend:
 
     @property
     def install(self) -> str:
-        """The command that installs the missing packages; empty if the backend is available."""
-        return self.installed_by if self.missing else ""
+        """The command that installs the missing packages; empty if no package is missing."""
+        return "" if self.missing is None or isinstance(self.missing, NoDevice) else self.installed_by
 
     def require(self) -> None:
-        """Raise BackendUnavailable, with the reason and the install command, unless the backend can be used."""
+        """Raise BackendUnavailable, with the reason and an install command, if any, unless the backend can be used."""
         if self.missing:
-            raise BackendUnavailable(f"backend {self.name!r} is not available: {self.missing}. Install: {self.install}")
+            help_ = f" Install: {self.install}" if self.install else ""
+            raise BackendUnavailable(f"backend {self.name!r} is not available: {self.missing}.{help_}")
 
     def open_device(self, index: int = 0) -> Device:
         """Return device number `index` of this backend's kind, ready for allocation.

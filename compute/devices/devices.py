@@ -27,6 +27,12 @@ class DeviceLost(RuntimeError):
     """A device has stopped working for this process; another process may be able to use it."""
 
 
+class NoDevice(str):
+    """The reason why a device is missing, if no package provides it: there is none, no driver, or it is off."""
+
+    __slots__ = ()
+
+
 class Stopwatch(ABC):
     """Times the block of a `with` statement on its device.
 
@@ -83,7 +89,10 @@ class Device(ABC):
     @staticmethod
     @abstractmethod
     def missing() -> str | None:
-        """Return why no device of this class can be used on this machine; None if one can."""
+        """Return why no device of this class can be used on this machine; None if one can.
+
+        The reason is a NoDevice if its packages are installed.
+        """
 
     @staticmethod
     def count() -> int:

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from compute.devices.devices import Array, Device, HostStopwatch, Stopwatch
+from compute.devices.devices import Array, Device, HostStopwatch, NoDevice, Stopwatch
 from compute.machine.container import available_memory
 from compute.measure.timing import note_span
 
@@ -141,7 +141,7 @@ class Cuda(NvidiaGpu):
         except ImportError as error:
             return f"CuPy cannot be imported ({error})"
         if not cupy.cuda.is_available():
-            return "CuPy is installed but finds no NVIDIA GPU or driver"
+            return NoDevice("CuPy is installed but finds no NVIDIA GPU or driver")
         return _driver_too_old(cupy) or _no_compiler(cupy)
 
     def best_view(self) -> Device:
@@ -293,7 +293,9 @@ class NumbaCuda(NvidiaGpu):
             return f"numba.cuda cannot be imported ({error})"
         if not cuda.is_available():
             found = "finds no NVIDIA GPU or driver"
-            return f"numba-cuda {found}" if _installed("numba-cuda") else f"numba-cuda is not installed; Numba {found}"
+            if _installed("numba-cuda"):
+                return NoDevice(f"numba-cuda {found}")
+            return f"numba-cuda is not installed; Numba {found}"
         return None
 
     def copiers(self) -> tuple[Callable[[Array, Array], object], ...]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from compute.devices.devices import Array, Device, Stopwatch
+from compute.devices.devices import Array, Device, NoDevice, Stopwatch
 from compute.devices.webgpu_passes import REQUIRED, WORD, Gpu, Storage, TimestampStopwatch, WallStopwatch, WgpuArray
 from compute.devices.webgpu_probe import copy, time_is_plausible
 
@@ -57,14 +57,14 @@ class WebGpu(Device):
         if error := _import_error():
             return f"wgpu cannot be imported ({error})"
         if _is_off():
-            return f"it is switched off ({SOFTWARE}=off)"
+            return NoDevice(f"it is switched off ({SOFTWARE}=off)")
         usable = adapters()
         if not usable:
             software = [each.info["device"] for each in _all_adapters()]
             found = f"only the software adapter {software[0]}" if software else "no GPU or driver"
-            return f"wgpu is installed but WebGPU finds {found}"
+            return NoDevice(f"wgpu is installed but WebGPU finds {found}")
         lacking = [name for name in REQUIRED if name not in usable[0].features]
-        return f"{usable[0].info['device']} lacks {', '.join(lacking)} of WebGPU" if lacking else None
+        return NoDevice(f"{usable[0].info['device']} lacks {', '.join(lacking)} of WebGPU") if lacking else None
 
     @staticmethod
     def simulated() -> str:

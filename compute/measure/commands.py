@@ -135,7 +135,8 @@ def _plan(chosen: argparse.Namespace, benchmark: Benchmark) -> BenchPlan:
     own = {option.name: _parsed(option, vars(chosen)[option.name]) for option in benchmark.options}
     names = _some_of("--backends", chosen.backends, tuple(b.name for b in BACKENDS))
     if names and all(backend(name).missing for name in names):
-        reasons = "; ".join(f"{name}: {backend(name).missing}. {backend(name).install}" for name in names)
+        absent = map(backend, names)
+        reasons = "; ".join(f"{each.name}: {each.missing}. {each.install}".rstrip() for each in absent)
         raise ValueError(f"none of the requested backends is available. {reasons}")
     names = names or tuple(b.name for b in BACKENDS)
     with_gpu = any(backend(name).kind == "gpu" and backend(name).ready for name in names)

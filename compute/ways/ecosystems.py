@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from compute.devices.backends import BACKENDS, Backend
-from compute.devices.devices import Array, Host, HostStopwatch, Stopwatch
+from compute.devices.devices import Array, Host, HostStopwatch, NoDevice, Stopwatch
 from compute.devices.gpu_devices import Cuda, EventStopwatch, NvidiaGpu, cuda_count
 from compute.machine.machine import nvidia
 
@@ -70,7 +70,7 @@ class TorchCuda(NvidiaGpu):
     def missing() -> str | None:
         """Return why PyTorch cannot compute here, without importing it; None if no reason is found."""
         if not _gpus():
-            return "PyTorch is installed but there is no NVIDIA GPU or driver"
+            return NoDevice("PyTorch is installed but there is no NVIDIA GPU or driver")
         return "PyTorch is installed without CUDA" if _version("torch").endswith("+cpu") else None
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
@@ -150,7 +150,7 @@ class JaxCuda(NvidiaGpu):
     def missing() -> str | None:
         """Return why JAX cannot compute here, without importing it; None if no reason is found."""
         if not _gpus():
-            return "JAX is installed but there is no NVIDIA GPU or driver"
+            return NoDevice("JAX is installed but there is no NVIDIA GPU or driver")
         return None if any(find_spec(name) for name in JAX_PLUGINS) else "JAX is installed without its CUDA plugin"
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
@@ -189,14 +189,7 @@ class JaxCuda(NvidiaGpu):
 
 @dataclass(frozen=True)
 class Extra(Backend):
-    """A backend that an optional extra of the project installs. extra: its name in pyproject.toml."""
-
-    extra: str = ""
-
-    @property
-    def install(self) -> str:
-        """The command that installs the missing library; empty if none is missing."""
-        return f"pip install 'fieldlab[{self.extra}]'" if self.missing else ""
+    """A backend that an optional extra of the project installs."""
 
     def evict(self, scratch: Array) -> None:
         """Read and write `scratch`, an array much larger than the caches, to evict all other data."""
@@ -212,15 +205,23 @@ class JaxExtra(Extra):
         (scratch + 1).block_until_ready()
 
 
+TORCH_INSTALL, AWKWARD_INSTALL = "pip install 'fieldlab[torch]'", "pip install 'fieldlab[awkward]'"
 LABELS = {"gpu_cupy": "CuPy"}  # labels of libraries whose backend in this project is named after its use
 
 ECOSYSTEMS: tuple[Backend, ...] = (
     *(replace(b, label=LABELS.get(b.name, b.label)) for b in BACKENDS),
-    Extra("gpu_torch", "cuda", TorchCuda, ("torch",), "PyTorch", "torch"),
-    Extra("gpu_triton", "cuda", TorchCuda, ("triton", "torch"), "Triton", "torch"),
-    JaxExtra("gpu_jax", "cuda", JaxCuda, ("jax",), "JAX", "jax"),
-    Extra("cpu_awkward", "host", Host, ("awkward",), "Awkward", "awkward"),
-    Extra("gpu_awkward", "cuda", Cuda, ("awkward", "cupy", "cuda.compute"), "Awkward on CUDA", "awkward"),
+    Extra("gpu_torch", "cuda", TorchCuda, ("torch",), "PyTorch", installed_by=TORCH_INSTALL),
+    Extra("gpu_triton", "cuda", TorchCuda, ("triton", "torch"), "Triton", installed_by=TORCH_INSTALL),
+    JaxExtra("gpu_jax", "cuda", JaxCuda, ("jax",), "JAX", installed_by="pip install 'fieldlab[jax]'"),
+    Extra("cpu_awkward", "host", Host, ("awkward",), "Awkward", installed_by=AWKWARD_INSTALL),
+    Extra(
+        "gpu_awkward",
+        "cuda",
+        Cuda,
+        ("awkward", "cupy", "cuda.compute"),
+        "Awkward on CUDA",
+        installed_by=AWKWARD_INSTALL,
+    ),
 )
 
 

@@ -124,7 +124,7 @@ class ShownProgram:
 
     @property
     def missing(self) -> str | None:
-        """Why it cannot run on this machine; else None. The backend's `install` is the command that installs it."""
+        """Why it cannot run on this machine; else None. The backend's `install` is the command that would help."""
         return self.backend.missing
 
     @property

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from compute.devices import devices, gpu_devices
-from compute.devices.backends import BACKENDS, CUDA_INSTALL, Backend, BackendUnavailable, backend
-from compute.devices.devices import Host, device_numbers, devices_name
+from compute.devices.backends import BACKENDS, CUDA_INSTALL, WEBGPU_INSTALL, Backend, BackendUnavailable, backend
+from compute.devices.devices import Host, NoDevice, device_numbers, devices_name
 from compute.devices.gpu_devices import Cuda, NumbaCuda
+from compute.devices.webgpu import WebGpu
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
@@ -106,10 +107,15 @@ def test_backends_are_found_by_name():
         backend("fortran")
 
 
-def test_every_missing_backend_has_a_reason_and_an_install_command():
+def test_an_install_command_is_shown_unless_only_the_device_is_missing(monkeypatch):
     for each in BACKENDS:
-        assert bool(each.missing) == bool(each.install)
+        assert bool(each.install) == (each.missing is not None and not isinstance(each.missing, NoDevice))
         assert each.kind == "gpu" or not each.missing
+    monkeypatch.setattr(WebGpu, "missing", staticmethod(lambda: NoDevice("no GPU here")))
+    no_adapter = Backend("gpu_none", "webgpu", WebGpu, (), "None", installed_by=WEBGPU_INSTALL)
+    assert (no_adapter.missing, no_adapter.install) == ("no GPU here", "")
+    with pytest.raises(BackendUnavailable, match=r"^backend 'gpu_none' is not available: no GPU here\.$"):
+        no_adapter.require()
 
 
 # -- several GPUs by name

@@ -33,6 +33,7 @@ from compute.ways.workload import Case, Way
 from tests.comparing import NoMeter
 
 NUMPY = ecosystem_of("cpu_numpy")
+INSTALL = "pip install 'fieldlab[magic]'"
 
 
 @dataclass(frozen=True)
@@ -163,10 +164,10 @@ def test_time_of_others_between_two_slices_is_not_counted(monkeypatch):
 
 
 def test_a_missing_way_is_reported_with_its_install_command():
-    absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", "magic"), "")
+    absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", installed_by=INSTALL), "")
     sweep = finish(Sweep(plan(absent)))
     assert {point.status for point in sweep.points.values()} == {"missing"}
-    reason = "the package magic_wands is not installed; pip install 'fieldlab[magic]'"
+    reason = f"the package magic_wands is not installed; {INSTALL}"
     assert sweep.points["gpu_magic", 10].reason == reason
 
 
@@ -327,8 +328,8 @@ def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scrip
 
 
 def test_a_way_may_be_timed_before_others_are_checked_but_not_before_it_is_itself(scripted):
-    slow = Planted("add_one", Extra("cpu_magic", "host", Host, (), "Magic", "magic"), "")
-    absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", "magic"), "")
+    slow = Planted("add_one", Extra("cpu_magic", "host", Host, (), "Magic"), "")
+    absent = Way("add_one", Extra("gpu_magic", "cuda", Host, ("magic_wands",), "Magic", installed_by=INSTALL), "")
     gpu = Planted("add_one", Backend("gpu_planted", "cuda", Host, (), "Planted"), "")
     scripted.seconds = lambda way, n: 1e-6
     sweep = Sweep(plan(slow, gpu, absent, A, budget=1000, early=True), Clock(1e-3))
@@ -355,7 +356,7 @@ def test_a_way_may_be_timed_before_others_are_checked_but_not_before_it_is_itsel
 
 
 def test_a_way_that_disagrees_at_the_largest_n_is_not_timed_early():
-    slow = Planted("add_one", Extra("cpu_magic", "host", Host, (), "Magic", "magic"), "", lambda a: a.__iadd__(1))
+    slow = Planted("add_one", Extra("cpu_magic", "host", Host, (), "Magic"), "", lambda a: a.__iadd__(1))
     sweep = finish(Sweep(plan(planted("wrong", add_two_at_last), slow, early=True)))
     assert series(sweep, "cpu_numpy_wrong") == {}
     assert not any(point.samples for (name, _), point in sweep.points.items() if name == "cpu_numpy_wrong")
