@@ -96,7 +96,7 @@ def unroll(text: str) -> str:
         turns = (
             re.sub(rf"\b{found[1]}\b", str(k), body) for k in range(int(found[2]), int(found[3]) + int(found[4] or 0))
         )
-        text = text[: found.start()] + "".join("{" + turn + "}" for turn in turns) + text[end:]
+        text = text[: found.start()] + "\n".join("{" + turn + "}" for turn in turns) + text[end:]
     return text
 
 

@@ -2,22 +2,25 @@
 
 The file determines the compiler: a .cu is CUDA C; a Python file of a Numba backend has compiled functions after it has
 run; a Python file may contain CUDA C as text. Any other file, such as a .wgsl, is shown as text, with a sentence that
-states the reason.
+states the reason. A .wgsl is shown both as it is written and as the GPU's driver receives it.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from compute.devices.backends import Backend
-from compute.devices.wgsl import included_files
+from compute.devices.wgsl import WgslProgram, included_files
 from compute.lab.lab import Lab
+from compute.ways.declaring import WgslKernel
 from compute.ways.opened import OwnWorkload
 from compute.ways.source import Excerpt, excerpt
 from compute.ways.workload import Way, Workload
@@ -37,6 +40,7 @@ class CodeFile:
     lab, workload, way: program to run so that the file is compiled; lab is "" for a workload of the crossover, workload
     and way are "" for a lab. defines: -D options of kernels that a user's file declares. function: if not "", only the
     part of the file is shown that this function needs. values: of the lab, for a file that it generates; name, value.
+    program: if not None, its text is shown, with includes, loops and names replaced, in place of the file's.
     """
 
     title: str
@@ -48,11 +52,12 @@ class CodeFile:
     defines: tuple[tuple[str, int | str | float], ...] = ()
     function: str = ""
     values: tuple[tuple[str, str], ...] = ()
+    program: WgslProgram | None = None
 
     @property
     def key(self) -> str:
         """Return an identifier that is unique among the files of a lab or workload."""
-        return f"{self.way or self.backend.name} {self.path.name}"
+        return f"{self.way or self.backend.name} {self.path.name}{f' {self.title}' if self.program else ''}"
 
     @property
     def label(self) -> str:
@@ -82,7 +87,13 @@ class CodeFile:
     @property
     def excerpt(self) -> Excerpt:
         """Return the shown text with the lines' numbers in the file. Raise OSError if the file does not exist."""
-        return excerpt(_text(self.path, self.saved), self.function)
+        text = self.program.text[:LARGEST] if self.program else _text(self.path, self.saved)
+        return excerpt(text, self.function)
+
+    def compiled(self, program: WgslProgram, name: str = "") -> CodeFile:
+        """Return the text of `program`, whose file this is, as the compiler receives it. name: of several programs."""
+        words = f", {name}" if name else ""
+        return replace(self, title=f"{self.title}, as compiled{words}", program=program)
 
     @property
     def made(self) -> Compiler:
@@ -137,7 +148,7 @@ def embedded_cuda(text: str) -> str:
 
 def files_of_lab(lab: type[Lab]) -> tuple[CodeFile, ...]:
     """Return each backend's file, and the files of its kernels: for CuPy the .cu and .cuh files in its folder, for
-    WebGPU the .wgsl files in its folder and those that they include.
+    WebGPU the .wgsl files in its folder and those that they include, and the texts of its PROGRAMS.
     """
     return tuple(_of_lab(lab))
 
@@ -156,8 +167,20 @@ def _of_lab(lab: type[Lab]) -> Iterator[CodeFile]:
             kernels = sorted(path.parent.glob("*.wgsl"))
             included = sorted({file for each in kernels for file in included_files(each)})
             for source in (*kernels, *included):
-                yield CodeFile(backend.label, source, backend, lab.LAB)
+                file = CodeFile(backend.label, source, backend, lab.LAB)
+                yield file
+                for name, program in _programs(f"{lab.PACKAGE}.{backend.name}").items():
+                    if program.path == source:
+                        yield file.compiled(program, name)
         yield CodeFile(backend.label, path, backend, lab.LAB)
+
+
+def _programs(module: str) -> Mapping[str, WgslProgram]:
+    """Return the programs in WGSL that a backend's file lists for this panel, by name."""
+    with suppress(ImportError):  # the file of another package may require wgpu
+        found: Mapping[str, WgslProgram] = vars(import_module(module)).get("PROGRAMS", {})
+        return found
+    return {}
 
 
 def _of_way(way: Way, workload: Workload) -> CodeFile:
@@ -166,12 +189,25 @@ def _of_way(way: Way, workload: Workload) -> CodeFile:
 
 
 def files_of_workload(workload: Workload) -> tuple[CodeFile, ...]:
-    """Return the source of every way, and the .cu and .wgsl files of kernels that a user's file declares."""
+    """Return the source of every way, and the .cu and .wgsl files of kernels that a user's file declares.
+
+    A .wgsl is followed by the text that is compiled, for each set of values of its upper-case names.
+    """
     found = [_of_way(way, workload) for way in workload.ways()]
     if isinstance(workload, OwnWorkload):
         known = {library: file.backend for file in reversed(found) for library in file.backend.needs}
         defined = {kernel.path: tuple(sorted(kernel.defines.items())) for kernel in workload.kernels}
         for path, defines in defined.items():
             gpu = known.get("wgpu" if path.suffix == ".wgsl" else "cupy", found[0].backend)
-            found.append(CodeFile(gpu.label, path, gpu, "", workload.name, "", defines))
+            file = CodeFile(gpu.label, path, gpu, "", workload.name, "", defines)
+            programs = dict.fromkeys(
+                kernel.program for kernel in workload.kernels if isinstance(kernel, WgslKernel) and kernel.path == path
+            )
+            found += [file, *(file.compiled(program, _values(program)) for program in programs)]
     return tuple(found)
+
+
+def _values(program: WgslProgram) -> str:
+    """Return the values of a program's names as text, and which roundings it keeps, if any."""
+    named = [f"{name} {value}" for name, value in program.defines]
+    return ", ".join([*named, *([f"exact={program.exact}"] if program.exact else [])])

@@ -13,12 +13,17 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 from html import escape
+from itertools import groupby
+from typing import Any
 
 from pygments import highlight
+from pygments.filter import Filter
 from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
 from pygments.lexers import CudaLexer, PythonLexer, WgslLexer
+from pygments.token import Token
 
-from compute.own.code_files import CodeFile
+from compute.own.code_files import KERNEL, CodeFile
 from compute.own.code_tasks import HostFunction, Listing
 from compute.own.code_view import Instruction, KernelCode, occupancy
 
@@ -27,6 +32,9 @@ MOST_ROWS = 3000  # lines of machine code that a page receives
 BLOCKS = (32, 64, 128, 256, 512, 1024)  # threads per block, in the table of occupancies
 BITS = {"float32": 32, "float64": 64}
 LEXERS = {"python": PythonLexer, "cuda": CudaLexer, "wgsl": WgslLexer}
+KERNELS = {"@compute": WgslLexer, KERNEL: CudaLexer}  # by the mark of a kernel in a string of a Python file
+STRING = Token.Literal.String
+OUTSIDE = (STRING.Doc, STRING.Affix)  # docstrings, and the letters before a string
 NOTE = re.compile(r"^\s*(?:#|//)\s*part:\s*(\S.*?)\s*$", re.MULTILINE)
 BOUNDS, INSIDE = r"__launch_bounds__\([^()]*\)", r"[^;{}()]*(?:\([^()]*\)[^;{}()]*)*"
 FUNCTION = re.compile(rf"^(?![ \t#/}}])(?:[^\n;{{}}()]|{BOUNDS})*?\b(\w+)\({INSIDE}\)\s*\{{", re.MULTILINE)
@@ -108,10 +116,31 @@ def _row(number: int, code: str, count: int, most: int, named: bool) -> str:
     return f"<span class='row{kind}' data-n='{number}'{share}>{code}\n</span>"
 
 
+class KernelsInStrings(Filter):
+    """Colours the kernels in the strings of a Python file as WGSL or CUDA C."""
+
+    def filter(self, lexer: Lexer | None, stream: Iterator[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
+        """Yield (type, text) of the tokens. A string's first and last token are its quotes."""
+        for of_string, group in groupby(stream, lambda token: token[0] in STRING and token[0] not in OUTSIDE):
+            tokens = list(group)
+            text = "".join(part for _, part in tokens[1:-1])
+            kernel = next((other for mark, other in KERNELS.items() if mark in text), None)
+            if kernel and of_string:
+                yield from (tokens[0], *_lexer(kernel).get_tokens(text), tokens[-1])
+            else:
+                yield from tokens
+
+
+def _lexer(kind: type[Lexer]) -> Lexer:
+    return kind(stripnl=False, ensurenl=False)
+
+
 @lru_cache(maxsize=64)
 def coloured(language: str, text: str) -> tuple[str, ...]:
     """Return each line of `text` as HTML."""
-    lexer = LEXERS[language](stripnl=False, ensurenl=False)
+    lexer = _lexer(LEXERS[language])
+    if language == "python":
+        lexer.add_filter(KernelsInStrings())
     made = highlight(shown(text), lexer, HtmlFormatter(nowrap=True))
     return tuple(made.rstrip("\n").split("\n")) if made else ()
 

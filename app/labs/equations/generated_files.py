@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from compute.devices import wgsl
 from compute.labs.equations import Equations
+from compute.labs.equations.gpu_wgpu import PRODUCTS
 from compute.labs.equations.kept import stored
 from compute.labs.equations.lab import FORM_OF
 from compute.labs.equations.programs import program_of
@@ -21,5 +23,8 @@ def generated_files(text: str, dtype: str) -> tuple[CodeFile, ...]:
         form = FORM_OF[backend.name]
         for source in program.sources(form, dtype if dtype in backend.dtypes else backend.dtypes[0]):
             path = stored(source, SUFFIXES.get(form, ".py"))
-            found.append(CodeFile(backend.label, path, backend, Equations.LAB, values=(("text", text),)))
+            file = CodeFile(backend.label, path, backend, Equations.LAB, values=(("text", text),))
+            found.append(file)
+            if form == "wgsl":
+                found.append(file.compiled(wgsl.WgslProgram(path, exact=PRODUCTS)))
     return tuple(found)

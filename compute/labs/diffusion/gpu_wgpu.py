@@ -67,6 +67,9 @@ def _program(strips: Strips = SIZES[0]) -> WgslProgram:
     return WgslProgram(SOURCE, (("RUN", RUN), ("AHEAD", strips.ahead), *sizes.items()), exact=1)
 
 
+PROGRAMS = {f"{MOST_STEPS} steps per launch": _program()}  # for the code panel
+
+
 def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
     """Advance `steps` >= 1 forward-Euler steps of u_t = D lap(u) with r = D dt / dx^2, stable for r <= 1/4.
 

@@ -116,6 +116,13 @@ def _products(lanes: int, column: str) -> WgslProgram:
     return WgslProgram(HERE / "gpu_wgpu_products.wgsl", defines, exact=2)
 
 
+PROGRAMS = {  # for the code panel
+    "1 thread per row": _products(1, "uint16"),
+    f"{MOST_LANES} threads per row": _products(MOST_LANES, "uint16"),
+    "vectors": VECTORS,
+}
+
+
 def lanes_for(mean: float) -> int:
     """Return the number of threads that share a row of `mean` entries: a power of 2, at most MOST_LANES."""
     lanes = 1

@@ -34,6 +34,9 @@ def _programs(step: str, smooth: int, exact: int) -> tuple[WgslProgram, WgslProg
 EXACT, COUNTS, FUSED = _programs("separate", 1, 1), _programs("separate", 0, 1), _programs("contracted", 1, 0)
 
 
+PROGRAMS = {"block": EXACT[1], "block without shortcuts": EXACT[0], "fused": FUSED[1]}  # for the code panel
+
+
 def direct(state: PixelArrays, part: LaunchPart) -> None:
     """Iterate z^2 + c on the pixels of `part`, in float32.
 

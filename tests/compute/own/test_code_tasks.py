@@ -38,7 +38,14 @@ def test_a_lab_shows_the_file_of_each_backend_and_the_sources_of_its_kernels(lab
     }  # fmt: skip
     included = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.wgsl"))
     assert {path.name for path in shown if path.parent != folder} == set(re.findall(r'#include "(.*)"', included))
-    assert all(file.text == file.path.read_text(encoding="utf-8") for file in files_of_lab(lab))
+    files = files_of_lab(lab)
+    assert all(file.text == file.path.read_text(encoding="utf-8") for file in files if not file.program)
+    compiled = [file for file in files if file.program]
+    assert {file.path for file in compiled} == set(folder.glob("*.wgsl"))
+    for file in compiled:
+        assert file.text == file.program.text
+        assert not re.search(r"#include|/\*(unroll|registers)\*/", file.text)
+    assert len({file.key for file in files}) == len({file.label for file in files}) == len(files)
 
 
 def test_every_way_of_the_crossover_shows_the_function_that_runs():

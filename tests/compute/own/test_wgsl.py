@@ -105,9 +105,12 @@ def test_a_way_of_gpu_wgpu_is_left_out_in_float64(own):
 
 
 def test_the_code_view_shows_the_kernels_of_gpu_wgpu(own):
-    shown = {file.path.name: file for file in files_of_workload(workload_of(load(own)))}
-    assert set(shown) == {"own.py", "scale.wgsl"}
-    assert (shown["scale.wgsl"].backend.name, shown["scale.wgsl"].language) == ("gpu_wgpu", "wgsl")
+    _, *_, written, compiled = files_of_workload(workload_of(load(own)))
+    assert written.label == "WebGPU: scale.wgsl"
+    assert compiled.label == "WebGPU, as compiled, WIDTH 64: scale.wgsl"
+    assert (written.backend.name, written.language, compiled.language) == ("gpu_wgpu", "wgsl", "wgsl")
+    assert "workgroup_size(WIDTH)" in written.text
+    assert "workgroup_size(64)" in compiled.text
 
 
 def test_a_kernel_of_gpu_wgpu_refuses_other_arguments():

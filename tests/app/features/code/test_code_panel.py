@@ -47,6 +47,16 @@ def test_the_text_is_that_of_the_file(lab):
         assert [text_of(line) for line in lines] == file.text.rstrip("\n").split("\n")
 
 
+def test_a_kernel_in_a_string_has_the_colours_of_its_language():
+    inside = '@compute @workgroup_size(8) fn f(a: f32) {\n    let x = a; // "why"\n}'
+    text = f'"""The @compute of a docstring."""\nCODE = r"""\n{inside}\n"""\nCUDA = "__global__ void g(int n) {{}}"\n'
+    lines = coloured("python", text)
+    assert [text_of(line) for line in lines] == text.rstrip("\n").split("\n")
+    assert list(lines[2:5]) == list(coloured("wgsl", inside))
+    assert coloured("cuda", "__global__ void g(int n) {}")[0] in lines[6]
+    assert lines[0] == '<span class="sd">"""The @compute of a docstring."""</span>'
+
+
 @pytest.mark.parametrize("language", ["python", "cuda", "wgsl"])
 def test_foreign_text_is_no_markup_and_hides_nothing(language):
     html = "\n".join(coloured(language, HOSTILE))
