@@ -50,7 +50,7 @@ CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 
 
 def fill(_app: Sphinx, name: str, source: list[str]) -> None:
-    """Put included files into their pages, their equations as MathML, and name files beside the documentation, such as
+    """Put included files into their pages, their equations as MathML, and name files outside the documentation, such as
     deploy/nginx.conf: the site has no copy of them to link to.
     """
     folder = (Path(__file__).parent / name).parent
@@ -149,7 +149,7 @@ def with_parameters(
 
 
 class Notebook(SphinxDirective):
-    """`{notebook} NAME`: the cells of NAME.ipynb beside the page, as Markdown."""
+    """`{notebook} NAME`: the cells of NAME.ipynb in the page's folder, as Markdown."""
 
     required_arguments = 1
 

@@ -56,8 +56,10 @@ class Layout:
     @property
     def room(self) -> Size:
         """(width, height) in px of the main area."""
-        beside = self.column and not self.sheet and (self.in_column or not self.narrow)
-        return view_size(self.window, self.side_bar and not self.narrow, beside, self.below + self.sheet, self.above)
+        right_column = self.column and not self.sheet and (self.in_column or not self.narrow)
+        return view_size(
+            self.window, self.side_bar and not self.narrow, right_column, self.below + self.sheet, self.above
+        )
 
     @property
     def large(self) -> bool:

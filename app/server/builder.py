@@ -147,7 +147,7 @@ class Builder:
             raise RuntimeError("a page is changed on the loop that serves it")
         loop.add_callback(self._change, document, change)
 
-    def beside(self, document: Document, change: Callable[[], object]) -> None:
+    def queue_or_call(self, document: Document, change: Callable[[], object]) -> None:
         """Queue `change` if this is the event loop of a served `document`, otherwise call it immediately."""
         try:
             asyncio.get_running_loop()

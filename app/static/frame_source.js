@@ -46,8 +46,8 @@ function use_table(glyph) {
 }
 
 // Whether a view is outside of the frame. Of these views only an axis also draws inside it.
-const beside = (view) => view.panel != null;
-const is_axis = (view) => beside(view) && 'tick_coords' in view;
+const inPanel = (view) => view.panel != null;
+const is_axis = (view) => inPanel(view) && 'tick_coords' in view;
 
 function paint_axis(view, ctx) {
   const {tick_coords} = view;
@@ -58,7 +58,7 @@ function paint_axis(view, ctx) {
 
 // Paint a renderer like Bokeh, but without updating the position of its element, which causes a restyle of the page.
 function paint_view(view, ctx, box, clipped) {
-  if (!view.displayed || !view.is_renderable || beside(view) && !is_axis(view)) return;
+  if (!view.displayed || !view.is_renderable || inPanel(view) && !is_axis(view)) return;
   ctx.save();
   if (clipped || view.needs_clip) {
     ctx.beginPath();

@@ -112,15 +112,15 @@ class CodeFile:
     def why_nothing(self) -> str:
         """Return the reason why only the text can be shown."""
         if self.path.suffix == ".cuh":
-            return "It is included by the .cu files beside it, and compiled with them."
+            return "It is included by the .cu files next to it, and compiled with them."
         if self.language == "wgsl":
             return f"The GPU's driver compiles it when a kernel runs. {NO_MACHINE_CODE}"
         if self.backend.device == "webgpu":
             return f"It launches kernels in WGSL, which the GPU's driver compiles when they run. {NO_MACHINE_CODE}"
         if "cupy" in self.backend.needs:
-            return "It launches kernels from files beside it, or calls those of CuPy; nothing in it is compiled."
+            return "It launches kernels from files next to it, or calls those of CuPy; nothing in it is compiled."
         if self.kind == "cpu":
-            return f"{self.backend.label} runs loops that were compiled long ago: nothing of this file is compiled."
+            return f"{self.backend.label} calls compiled loops of its library; this file itself is not compiled."
         return f"{self.backend.label} compiles it when it runs on a GPU; what it makes is not shown here."
 
 

@@ -130,8 +130,8 @@ def find_program(program: str, distributions: Sequence[str]) -> Path | None:
             continue
         if found:
             return Path(str(found[0].locate()))
-    beside = shutil.which(program)
-    return Path(beside) if beside else None
+    on_path = shutil.which(program)
+    return Path(on_path) if on_path else None
 
 
 def code_view(path: Path, *, defines: Defines, architecture: str = "sm_90") -> CodeView:

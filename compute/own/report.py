@@ -219,7 +219,7 @@ def _curve(axes: LogAxes, points: Mapping[int, Spread], colour: str) -> Iterator
 def _names(names: Sequence[tuple[float, float, str]]) -> Iterator[str]:
     """Yield the names (y, x, name) at the ends of their lines, moved down where they would overlap."""
     lowest = HEIGHT - BOTTOM - NAME * (len(names) - 1)
-    beside = -inf
+    label_y = -inf
     for number, (wanted, at, name) in enumerate(sorted(names)):
-        beside = max(min(wanted, lowest + NAME * number), beside + NAME)
-        yield f'<text x="{at:.1f}" y="{beside:.1f}">{escape(name)}</text>'
+        label_y = max(min(wanted, lowest + NAME * number), label_y + NAME)
+        yield f'<text x="{at:.1f}" y="{label_y:.1f}">{escape(name)}</text>'

@@ -391,7 +391,7 @@ def cuda_kernel(file: str, name: str, **defines: int | str | float) -> CudaKerne
     base = _loading[-1].path.parent if _loading else Path.cwd()
     path = base / file
     if not path.is_file():
-        raise FileRefused(f"there is no {file} beside the file")
+        raise FileRefused(f"there is no {file} next to the file")
     kernel = CudaKernel(path, name, defines, _loading[-1].compiler if _loading else compile_cuda)
     if _loading:
         _loading[-1].kernels.append(kernel)
@@ -454,7 +454,7 @@ def wgsl_kernel(code: str, name: str, *, exact: int = 0, **defines: int | str | 
         return WgslKernel(WgslProgram(_loading[-1].path if _loading else INLINE, named, exact, code), name)
     path = (_loading[-1].path.parent if _loading else Path.cwd()) / code
     if not path.is_file():
-        raise FileRefused(f"there is no {code} beside the file")
+        raise FileRefused(f"there is no {code} next to the file")
     kernel = WgslKernel(WgslProgram(path, named, exact), name)
     if _loading:
         _loading[-1].kernels.append(kernel)

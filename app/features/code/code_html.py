@@ -287,8 +287,8 @@ def _machine(kernel: KernelCode, file: CodeFile) -> str:
 
 def _texts(file: CodeFile) -> dict[str, list[str]]:
     """Return the lines of the file and, for CUDA, of the .cuh files in its folder, by file name."""
-    beside = [file.path, *file.path.parent.glob("*.cuh")] if file.language == "cuda" else []
-    return {path.name: path.read_text(encoding="utf-8", errors="replace").splitlines() for path in beside}
+    paths = [file.path, *file.path.parent.glob("*.cuh")] if file.language == "cuda" else []
+    return {path.name: path.read_text(encoding="utf-8", errors="replace").splitlines() for path in paths}
 
 
 def _instruction(one: Instruction) -> str:

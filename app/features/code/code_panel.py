@@ -79,7 +79,7 @@ class CodePanel(Feature):
         if self.card.objects:
             self._fill()
         else:  # for the first time, which would block the event loop for too long
-            builder().beside(self.page.document, self._fill)
+            builder().queue_or_call(self.page.document, self._fill)
 
     def _fill(self) -> None:
         if not self.open:  # closed before the thread was ready
@@ -97,7 +97,7 @@ class CodePanel(Feature):
             options=list(TABS), value=SOURCE, size="small", margin=(6, 8), sx={**PLAIN, **greyed}
         )
         self.choices = [pmui.Select(label=label, options={}, **FIELD) for label in ("Program", "Compare with")]
-        self.kernels = [pmui.Select(label=label, options=[], **FIELD) for label in ("Kernel", "Kernel beside")]
+        self.kernels = [pmui.Select(label=label, options=[], **FIELD) for label in ("Kernel", "Compare with kernel")]
         self.architecture = pmui.Select(
             label="GPU architecture",
             options=list(ARCHITECTURES),

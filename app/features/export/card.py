@@ -133,7 +133,7 @@ class ExportCard(Feature):
     def _show(self) -> None:
         """Show the lab's sections. Building them is too slow for the event loop, so the builder does it."""
         if self._shown_sections is None:
-            builder().beside(self.page.document, self._fill)
+            builder().queue_or_call(self.page.document, self._fill)
         else:
             self._fill()
 

@@ -35,7 +35,7 @@ export function render({ model, el }) {
   };
   model.on('piece', take);
   model.on('query', link);
-  take();  // one may have come while nobody listened
+  take();  // a file may have arrived before the listener
   el.style.display = 'none';
   return document.createElement('span');
 }

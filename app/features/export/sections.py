@@ -105,13 +105,13 @@ class LinkSection(ExportSection):
         words = "The link is on the clipboard" if copied else "The browser does not allow the clipboard: copy it here"
         lost = f"; it does not include: {moment.scene.missing}" if moment.scene.missing else ""
         self._say(f"{words}{lost}.")
-        builder().beside(self._exports.document, partial(self.code.show, address))  # takes 0.3 s for a long one
+        builder().queue_or_call(self._exports.document, partial(self.code.show, address))  # takes 0.3 s for a long one
 
     def _refuse(self, words: str) -> None:
         """Show why no link can be made, and remove the previous link."""
         self._say(words)
         self.address.param.update(value="", visible=False)
-        builder().beside(self._exports.document, self.code.clear)  # queued after a code that is still being made
+        builder().queue_or_call(self._exports.document, self.code.clear)  # queued after a code that is still being made
 
     def _save(self) -> None:
         export = self._exports.add(file_name(self._source.lab, "", ".json"))

@@ -100,12 +100,12 @@ class EquationEditor:
 
         line: height of a line of the text in px.
         """
-        beside = width >= LEAST_PAIR
-        each = width // 2 if beside else width
-        high = height if beside else round(SHARE_OF_TEXT * height)
+        side_by_side = width >= LEAST_PAIR
+        each = width // 2 if side_by_side else width
+        high = height if side_by_side else round(SHARE_OF_TEXT * height)
         self.field.rows = max(LEAST_ROWS, (high - AROUND_TEXT) // line)
         self.writing.param.update(width=each, height=high)
-        self.reading.param.update(width=each, height=high if beside else height - high)
+        self.reading.param.update(width=each, height=high if side_by_side else height - high)
         self.panel.param.update(width=width, height=height)
 
     def show(self, text: str) -> None:

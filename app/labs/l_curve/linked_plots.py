@@ -323,7 +323,7 @@ class LinkedPlots:
         squeezed = 1 if self._imaged and cells == count else 0
         self._room = min(MOST_VIEWS, max(cells - count, squeezed))
         if self._missing():
-            builder().beside(self._document, self._make_missing)
+            builder().queue_or_call(self._document, self._make_missing)
         self.chooser.value = self._in_order()
 
     def _fitting(self) -> tuple[str, ...]:

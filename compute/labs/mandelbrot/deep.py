@@ -85,7 +85,7 @@ def perturb_far(reference, delta, m, n, end, top, dc):  # type: ignore[no-untype
             x, y = step(x, y, above(here), cx, cy)
             m, n = m + 1, n + 1
             here = orbit[m, 0], orbit[m, 1], exponents[m]
-            fx, fy = beside(here, x, y)
+            fx, fy = full_value(here, x, y)
             z, nearer = (fx, fy, e), abs(fx) + abs(fy) < abs(x) + abs(y)
         else:
             x, y, e = normal(x, y, e)
@@ -150,7 +150,7 @@ def above(z):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def beside(z, x, y):  # type: ignore[no-untyped-def]
+def full_value(z, x, y):  # type: ignore[no-untyped-def]
     """Return Z + d as a plain number."""
     zx, zy = above(z)
     return zx + x, zy + y

@@ -51,9 +51,9 @@ class Exercise:
     def sizes(self, seed: int) -> tuple[int, ...]:
         """Return the hidden n: 1, an odd n, a neighbour of a multiple of 32, and a large n, no multiple of 16."""
         rng = np.random.default_rng(seed)
-        odd, beside = 2 * int(rng.integers(8, 16)) + 1, 32 * int(rng.integers(1, 4)) + int(rng.choice([-1, 1]))
+        odd, uneven = 2 * int(rng.integers(8, 16)) + 1, 32 * int(rng.integers(1, 4)) + int(rng.choice([-1, 1]))
         large = int(rng.integers(*self.large))
-        return tuple(sorted({1, odd, min(beside, self.large[1]), large + (large % 16 == 0)}))
+        return tuple(sorted({1, odd, min(uneven, self.large[1]), large + (large % 16 == 0)}))
 
 
 def seed_of(student: str, exercise: str) -> int:
@@ -184,7 +184,7 @@ EXERCISES = (
     Exercise("halo", "A stencil with its halo in shared memory", _numbers, _mean_of_five, demand=_few_reads),
     Exercise("fused", "One kernel for a whole formula", _equations, _larger_root, demand=_one_kernel),
     Exercise(
-        "streams", "Copies beside kernels, on two streams", _numbers, lambda x: x * x, (130, 400), _two_streams, "host"
+        "streams", "Copies during kernels, on two streams", _numbers, lambda x: x * x, (130, 400), _two_streams, "host"
     ),
 )
 

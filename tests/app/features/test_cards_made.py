@@ -18,7 +18,7 @@ from compute.labs import LABS
 def turns(monkeypatch):
     """Return the list of changes requested from the builder, none of which is started."""
     asked = []
-    monkeypatch.setattr(Builder, "beside", lambda self, document, change: asked.append(change))
+    monkeypatch.setattr(Builder, "queue_or_call", lambda self, document, change: asked.append(change))
     return asked
 
 

@@ -170,10 +170,10 @@ def test_a_cancelled_request_leaves_its_turn_to_the_next(granted):
 
 def test_a_page_that_no_loop_serves_is_changed_immediately():
     builder, changed = Builder(), []
-    builder.beside(Document(), lambda: changed.append("no loop"))
+    builder.queue_or_call(Document(), lambda: changed.append("no loop"))
 
     async def within_a_loop():
-        builder.beside(Document(), lambda: changed.append("not served"))
+        builder.queue_or_call(Document(), lambda: changed.append("not served"))
 
     asyncio.run(within_a_loop())
     assert changed == ["no loop", "not served"]

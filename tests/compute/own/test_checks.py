@@ -198,7 +198,7 @@ MARKED = NUMPY.replace("')", "', reference=True)")
         (HEAD + INPUTS.replace("100)", "100), dtypes=('int8',)") + NUMPY, r"dtypes must be of .*not \('int8',\)"),
         (HEAD + INPUTS + MARKED + MARKED.replace("numpy", "numba"), "has 2 references"),
         (HEAD + INPUTS + MARKED.replace("cpu_numpy", "gpu_cupy"), "must run on the CPU, not be gpu_cupy"),
-        (HEAD + "kernel = cuda_kernel('none.cu', 'k')\n" + INPUTS + NUMPY, "there is no none.cu beside the file"),
+        (HEAD + "kernel = cuda_kernel('none.cu', 'k')\n" + INPUTS + NUMPY, "there is no none.cu next to the file"),
         (HEAD + "def f(:\n", r"own\.py, line 3: syntax error"),
         ("x = '\0'", "syntax error"),
     ],

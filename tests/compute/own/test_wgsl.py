@@ -114,7 +114,7 @@ def test_the_code_view_shows_the_kernels_of_gpu_wgpu(own):
 
 
 def test_a_kernel_of_gpu_wgpu_refuses_other_arguments():
-    with pytest.raises(FileRefused, match=r"there is no none\.wgsl beside the file"):
+    with pytest.raises(FileRefused, match=r"there is no none\.wgsl next to the file"):
         wgsl_kernel("none.wgsl", "scale")
     kernel = wgsl_kernel(SCALE, "scale", WIDTH=64)
     with pytest.raises(TypeError, match="scale declares 2 arrays; its arguments are ndarray"):

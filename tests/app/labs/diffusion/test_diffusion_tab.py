@@ -84,7 +84,7 @@ class Sided:
 @pytest.mark.parametrize("presenter", [False, True])
 def test_curves_stand_beside_the_pictures_only_where_they_have_room_to_be_read(presenter):
     view, least = Sided().lab_view, 299  # px
-    beside = 0
+    adjacent = 0
     for width in range(300, 1300, 20):
         for height in (220, 300, 400, 600):
             view.size, view.presenter = (width, height), presenter
@@ -93,9 +93,9 @@ def test_curves_stand_beside_the_pictures_only_where_they_have_room_to_be_read(p
             used = sum(column.width for column in pictures)
             assert used <= width, (width, height)
             if view._curves.visible and view._curves.width + used <= width:
-                beside += 1
+                adjacent += 1
                 assert view._curves.width >= least, (width, height)
-    assert beside
+    assert adjacent
 
 
 @pytest.mark.parametrize("act", ["preset", "reset", "restore", "rollback", "load"])
