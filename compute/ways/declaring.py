@@ -88,7 +88,7 @@ class OwnWay(Way):
     def path(self) -> Path:
         """Return the user's file. Raise ValueError if the path was not set."""
         if self.file is None:
-            raise ValueError(f"the file of {self.name} is not known here")
+            raise ValueError(f"the file of {self.name} is unknown in this process")
         return self.file
 
     @property

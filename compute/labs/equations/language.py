@@ -129,7 +129,7 @@ class Tokens:
         while at < len(source):
             found = TOKEN.match(source, at)
             if not found:
-                self.fail(f"{source[at]!r} has no meaning here", at + 1)
+                self.fail(f"unexpected character {source[at]!r}", at + 1)
             if found.lastgroup != "space":
                 yield Token(str(found.lastgroup), found[0].replace("**", "^"), self.line, at + 1)
             at = found.end()
@@ -232,7 +232,7 @@ class Parser:
         node = self.expression()
         self.tokens.end()
         if self.gradients:
-            self.tokens.fail("grad(u) is possible in div(D*grad(u)) only", self.gradients[0])
+            self.tokens.fail("grad(u) is allowed in div(D*grad(u)) only", self.gradients[0])
         return node
 
     def expression(self, level: int = 1) -> Node:
@@ -282,12 +282,12 @@ class Parser:
         if name in ARITIES:
             self.tokens.fail(f"{name} is a function: write {name}(…)", token.column)
         if name in names.below:
-            self.tokens.fail(f"{name!r} has no value yet: a name can use the names above it only", token.column)
+            self.tokens.fail(f"{name!r} is not defined yet: a name can use only the names above it", token.column)
         if name not in names.known:
             hint = nearest(name, names.known | ARITIES.keys()) or f"; give it a value: {name[:16]} = 1 in [0, 2]"
-            self.tokens.fail(f"{name[:40]!r} is not known{hint}", token.column)
+            self.tokens.fail(f"unknown name {name[:40]!r}{hint}", token.column)
         if name == IMAGE and not self.initial:
-            self.tokens.fail(f"{IMAGE} is possible in initial values and walls only", token.column)
+            self.tokens.fail(f"{IMAGE} is allowed in initial values and walls only", token.column)
         if name in names.varying:
             if self.initial:
                 self.tokens.fail(f"initial values and walls cannot depend on the field {name!r}", token.column)
@@ -300,12 +300,12 @@ class Parser:
             self.tokens.fail(f"expected an operator between {name!r} and '(': a product needs *", opened.column)
         if name not in ARITIES:
             hint = nearest(name, ARITIES) or f"; the functions are {', '.join(ARITIES)}"
-            self.tokens.fail(f"there is no function {name[:40]!r}{hint}", token.column)
+            self.tokens.fail(f"unknown function {name[:40]!r}{hint}", token.column)
         if name in DERIVATIVES and self.initial:
             self.tokens.fail(f"initial values and walls cannot have derivatives such as {name}", token.column)
         self.varying |= name in DERIVATIVES
         if name == "noise" and not self.initial:
-            self.tokens.fail("noise(seed) is possible in initial values and walls only", token.column)
+            self.tokens.fail("noise(seed) is allowed in initial values and walls only", token.column)
         with self._nested():
             arguments = [self._condition() if name == "where" else self.expression()]
             while self.tokens.next_is(","):
@@ -357,7 +357,7 @@ class Parser:
         """Bound the recursion: each level of it is one of brackets, a call, a sign or an exponent."""
         self.depth += 1
         if self.depth > MOST_DEPTH:
-            self.tokens.fail(f"nested more than {MOST_DEPTH} deep")
+            self.tokens.fail(f"nested more than {MOST_DEPTH} levels deep")
         yield
         self.depth -= 1
 
@@ -370,7 +370,7 @@ class Parser:
         if node not in heights:
             heights[node] = 1 + max((heights[each] for each in children(node)), default=0)
         if heights[node] > MOST_DEPTH:
-            self.tokens.fail(f"more than {MOST_DEPTH} operations in each other or in a chain", token.column)
+            self.tokens.fail(f"more than {MOST_DEPTH} nested or chained operations", token.column)
         if node not in names.constants:
             value = self._constant(node)
             if value is not None:
@@ -408,13 +408,13 @@ def read(text: str) -> System:
 def _check_characters(text: str) -> None:
     """Check length and characters: printable ASCII, in comments printable Unicode."""
     if len(text) > MOST_CHARACTERS:
-        raise EquationError(f"the text has {len(text)} characters; at most {MOST_CHARACTERS} are possible", text, 1, 1)
+        raise EquationError(f"the text must have at most {MOST_CHARACTERS} characters, not {len(text)}", text, 1, 1)
     for number, line in enumerate(text.split("\n"), 1):
         comment = line.find("#") if "#" in line else len(line)
         for column, each in enumerate(line, 1):
             if not (each == "\t" or " " <= each <= "~" or (column > comment and each.isprintable())):
                 shown = f"{each!r} " if each.isprintable() else ""
-                message = f"the character {shown}(U+{ord(each):04X}) is not possible here; write alpha for α, ^2 for ²"
+                message = f"the character {shown}(U+{ord(each):04X}) is not allowed here; write alpha for α, ^2 for ²"
                 raise EquationError(message, text, number, column)
 
 
@@ -436,7 +436,7 @@ class _Reader:
                 first += len(part) + 1
         system, names = self.system, self.names
         if not system.fields:
-            raise EquationError("there is no equation; write u_t = …", self.text, 1, 1)
+            raise EquationError("the text needs an equation; write u_t = …", self.text, 1, 1)
         names.varying = set(system.fields)
         names.known |= names.varying | system.parameters.keys()
         names.below = {name for kind, name, _ in self.later if kind == "named"}
@@ -445,7 +445,7 @@ class _Reader:
         arrays = {"edges", *system.fields, *system.named}
         for name in system.edges.keys() - arrays:
             place = self.places[f"{name}:"]
-            message = f"no field is called {name[:40]!r}{nearest(name, arrays)}"
+            message = f"unknown field {name[:40]!r}{nearest(name, arrays)}"
             raise EquationError(message, self.text, place.line, place.column)
         return system
 

@@ -84,7 +84,7 @@ def quasi_optimality(reading: CurveReading) -> RuleChoice:
 def discrepancy(reading: CurveReading) -> RuleChoice:
     """Return the λ at which the residual is 1.01 times the noise (Morozov 1966); requires the noise norm."""
     if not reading.noise:
-        return RuleChoice(None, "the noise is not known")
+        return RuleChoice(None, "the noise is unknown")
     goal, residual = TAU * reading.noise, reading.points.residual
     above = int(np.searchsorted(residual, goal))
     if above in (0, residual.size):

@@ -81,7 +81,7 @@ class CurveReading:
             mu = at.lambdas[:, None] ** 2
             return self.rows - self.singular.size + np.asarray((mu / (self.singular**2 + mu)).sum(axis=1))
         if self.probe is None:
-            raise ValueError("the sum of the filter factors is not known")
+            raise ValueError("the sum of the filter factors is unknown")
         return self.probe(at.lambdas)
 
 

@@ -59,7 +59,7 @@ def test_a_new_preset_is_one_text_file(tmp_path):
     (found,) = presets(tmp_path).values()
     assert (found.name, found.title, found.text) == ("decay", "Decay", "u_t = -a*u\na = 1 in [0, 2]\n")
     (tmp_path / "broken.txt").write_text(head + "u_t = -a*u\n")
-    with pytest.raises(ValueError, match=r"broken.txt: line 1, column 8: 'a' is not known"):
+    with pytest.raises(ValueError, match=r"broken.txt: line 1, column 8: unknown name 'a'"):
         preset(tmp_path / "broken.txt")
     (tmp_path / "bare.txt").write_text("u_t = -u\n")
     with pytest.raises(ValueError, match=r"bare.txt: a preset begins with"):

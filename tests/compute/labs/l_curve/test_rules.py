@@ -194,7 +194,7 @@ def test_the_tutorials_curve_has_no_corner():
     assert choices["curvature"].lam is None
     assert choices["curvature"].reason.startswith("no interior corner")
     assert choices["triangle"].lam is None
-    assert choices["discrepancy"] == RuleChoice(None, "the noise is not known")
+    assert choices["discrepancy"] == RuleChoice(None, "the noise is unknown")
 
 
 def test_a_residual_below_the_noise_is_reported():
