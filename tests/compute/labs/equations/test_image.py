@@ -115,7 +115,7 @@ def test_a_file_out_of_bounds_is_refused_and_the_lab_stays_as_it_is(make, data, 
 def test_an_image_without_effect_is_refused(make):
     with pytest.raises(ValueError, match=r"image has no effect: text must use it, for example u\(0\) = image"):
         make("heat").load_image(IMAGE)
-    with pytest.raises(EquationError, match="column 7: image is possible in initial values and walls only"):
+    with pytest.raises(EquationError, match="column 7: image is allowed in initial values and walls only"):
         system_of("u_t = image*u")
     with pytest.raises(EquationError, match="the name 'image' belongs to the language"):
         system_of("u_t = u; image = 2")
