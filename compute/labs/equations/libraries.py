@@ -45,7 +45,7 @@ from compute.measure.timing import Timing
 Fields = Mapping[str, NDArray[Any]]  # (ny, nx) by name
 
 
-class Solver(Protocol):
+class LibrarySolver(Protocol):
     """The fields of a program in a library. Its constructor takes program, start, numbers and dt."""
 
     def load(self, start: Fields) -> None:
@@ -108,6 +108,7 @@ class PyStencils:
         self._numbers = {name: values[name] for name in each.names}
 
         def field(name: str) -> Any:
+            """Return pystencils' description of an array: a field's name with _in or _out."""
             return pystencils.Field.create_from_numpy_array(name, self._now[name.partition("_")[0]])
 
         sources, targets = ({name: field(f"{name}_{end}") for name in names} for end in ("in", "out"))
@@ -244,11 +245,11 @@ class LibraryTarget:
         return np.concatenate(found, dtype=np.float64, casting="same_kind")
 
     @property
-    def _solver(self) -> Solver:
+    def _solver(self) -> LibrarySolver:
         """The solver of this program and grid; its kernels are compiled once per process."""
         return self._program.kept(self._key, self._made)
 
-    def _made(self) -> Solver:
+    def _made(self) -> LibrarySolver:
         with building(self._library.name):
-            solver: Solver = self._library.kernel(self._program, self._start, self._numbers, self._dt)
+            solver: LibrarySolver = self._library.kernel(self._program, self._start, self._numbers, self._dt)
         return solver

@@ -86,5 +86,5 @@ def test_a_text_without_room_for_the_image_is_kept():
     before = tab.lab.text
     tab.give()
     assert tab.field()[0] == "Rejected: ramp.png"
-    assert "image cannot be used in this text: the text has" in tab.field()[1]
+    assert "image cannot be used in this text: the text must have" in tab.field()[1]
     assert tab.lab.text == before
