@@ -1,7 +1,7 @@
 """Generated programs as files, named by the hash of their text, and the modules loaded from them.
 
-Numba caches its machine code beside a file, so that the next process starts without compiling. The newest MOST_FILES
-programs are kept on disk, and the MOST_MODULES last used ones in a process.
+Numba caches machine code next to a file, so that later processes start without compiling. The MOST_FILES programs used
+last are kept on disk, and the MOST_MODULES modules used last in a process.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def digest(text: str) -> str:
 
 
 def stored(text: str, suffix: str = ".py") -> Path:
-    """Return the file of a program, written if it is new; an absent path if the folder cannot be written.
+    """Return the path of a program's file. Write the file if it is missing or differs; log an error, without a file.
 
-    suffix: that of the language; only Python programs are loaded from their files.
+    suffix: of the language; only Python programs are loaded from their files.
     """
     name = digest(text)
     place = kernel_cache.folder() / FOLDER / name
@@ -42,15 +42,15 @@ def stored(text: str, suffix: str = ".py") -> Path:
             with whole(path) as out:
                 out.write(text)
     except OSError as error:
-        log.warning("a generated kernel is not cached: %s", error)
+        log.warning("a generated kernel cannot be cached: %s", error)
     with suppress(OSError):  # another process may delete programs at the same time
-        place.touch()  # the time of its last use
+        place.touch()  # records the time of the last use
         _forget_oldest(place.parent)
     return path
 
 
 def _forget_oldest(folder: Path) -> None:
-    """Delete the programs that were not used for the longest time, with Numba's files, beyond MOST_FILES."""
+    """Delete all but the MOST_FILES programs used last, with Numba's files of them."""
     found = sorted(folder.iterdir(), key=lambda place: place.stat().st_mtime, reverse=True)
     for place in found[MOST_FILES:]:
         shutil.rmtree(place, ignore_errors=True)
@@ -63,7 +63,7 @@ _lock = RLock()
 
 
 def module_of(text: str) -> ModuleType:
-    """Return the module of a generated Python program. The text is executed, not what the file contains.
+    """Return the module of a generated Python program. The text is executed, never the content of the file.
 
     The module is in sys.modules, where Numba looks up the functions of its cache.
     """
