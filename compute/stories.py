@@ -30,6 +30,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -157,7 +158,7 @@ def _named() -> tuple[Path, ...]:
 
 
 def stories_in(folders: Iterable[Path]) -> FoundStories:
-    """Return the stories of the .md files in `folders`, sorted by name within each folder."""
+    """Return the stories of the .md files in `folders`, sorted by number and name within each folder."""
     by_name: dict[str, Story] = {}
     problems: list[str] = []
     for folder in folders:
@@ -180,10 +181,16 @@ def stories_in(folders: Iterable[Path]) -> FoundStories:
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise StoryError(f"{folder}: the folder of stories does not exist")
-    files = sorted(path for path in folder.glob("*.md") if path.is_file())
+    files = sorted((path for path in folder.glob("*.md") if path.is_file()), key=_place)
     if len(files) > MOST_STORIES:
         raise StoryError(f"{folder}: a folder has at most {MOST_STORIES} stories, not {len(files)}")
     return files
+
+
+def _place(path: Path) -> tuple[float, str]:
+    """Return the place of a file in the list: by the number before its name, then by its name."""
+    number = re.match("[0-9]{1,9}(?=-)", path.name)
+    return float(number[0]) if number else inf, path.name
 
 
 def read_story(path: Path) -> Story:

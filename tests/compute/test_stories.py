@@ -16,12 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec import structs
+from scipy.ndimage import label
 
 from compute.__main__ import BAD_INPUT, main
 from compute.export.link import packed
+from compute.export.render import opened_at
 from compute.export.scene import Scene
+from compute.lab.lab import control_label
 from compute.labs.diffusion import Diffusion
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
+from compute.labs.equations import Equations
+from compute.labs.equations.reference import Evaluator, coordinates
 from compute.labs.l_curve import LCurve, problems
 from compute.labs.l_curve import cpu_numpy as l_curve_kernels
 from compute.labs.mandelbrot import Mandelbrot
@@ -36,11 +41,13 @@ from compute.stories import (
     VARIABLE,
     Story,
     StoryError,
+    StoryStep,
     name_folders,
     own_folder,
     read_story,
     stories,
     stories_in,
+    values_alone,
 )
 
 LINK = packed(Scene("diffusion", {"r": 0.125}))
@@ -168,6 +175,22 @@ def test_the_number_of_stories_in_a_folder_is_limited(tmp_path):
     assert f"at most {MOST_STORIES} stories, not {MOST_STORIES + 1}" in stories_in((tmp_path,)).problems[0]
 
 
+def test_stories_are_listed_by_number_then_by_name(tmp_path):
+    for name in ("b", "10-a", "2-z", "2-y", "a"):
+        (tmp_path / f"{name}.md").write_text(HEAD + STEP)
+    assert [story.name for story in stories_in((tmp_path,)).stories] == ["2-y", "2-z", "10-a", "a", "b"]
+
+
+def test_a_step_may_point_at_a_number_of_its_text(parse):
+    feed = packed(Scene("equations", {"p1": 0.03}))
+    story = parse(f"{HEAD.replace('diffusion', 'equations')}Words.\n\n[state](?scene={feed} 'F')\n")
+    assert story.steps[0].points == "F"
+    assert control_label(Equations, "F", story.steps[0].scene.values) == "F (0 to 0.1)"
+    assert control_label(Equations, "time_step", {}) == "Time step"
+    with pytest.raises(StoryError, match="the spotlight must be one of"):
+        parse(f"{HEAD.replace('diffusion', 'equations')}[state](?scene={feed} 'D')")
+
+
 def test_an_invalid_story_does_not_affect_the_others(tmp_path):
     (tmp_path / "good.md").write_text(HEAD + STEP)
     (tmp_path / "bad.md").write_text("no story")
@@ -207,7 +230,7 @@ def test_serve_accepts_a_folder_of_stories(tmp_path, monkeypatch, capsys):
 
 def test_the_own_stories_are_valid():
     assert OWN.problems == ()
-    assert len(OWN.stories) >= 8
+    assert len(OWN.stories) >= 10
 
 
 def here(scene: Scene) -> Scene:
@@ -319,9 +342,156 @@ def largest_without_a_sign() -> str:
     return str(Fraction(low).limit_denominator(50))
 
 
+FEED, DECAY = 0.037, 0.06  # F and k of the first step of a story about Gray–Scott
+
+
+def needed_feed() -> float:
+    """Return the smallest F at which a uniform state with v > 0 exists for the same F + k.
+
+    There u v = F + k and F (1 - u) = (F + k) v, so that F = (F + k)² / (u (1 - u)).
+    """
+    u = np.linspace(0.01, 0.99, 99)
+    return float(((FEED + DECAY) ** 2 / (u * (1 - u))).min())
+
+
+def largest(number: int, steps: int) -> float:
+    """Return the largest v of a story about Gray–Scott after `steps` steps of its step `number`."""
+    values = values_of("9-a-pattern-that-lives", number)
+    with closing(Equations(**{**values, "backend": "cpu_numpy"})) as lab:
+        lab.advance(steps)
+        return float(lab.field("v").max())
+
+
+@cache
+def dividing() -> tuple[int, int, float]:
+    """Return the spots of a pattern of GROWN steps after FIRST and after SECOND steps, then v after STARVING steps."""
+    spots, starving = (step_of("9-a-pattern-that-lives", number).scene for number in (3, 4))
+    assert (spots.steps, starving.steps) == (GROWN, GROWN + SECOND)
+    with opened_at(spots) as lab:
+        lab.advance(FIRST)
+        few = label(lab.field("v") > SPOT)[1]
+        lab.advance(SECOND - FIRST)
+        many = label(lab.field("v") > SPOT)[1]
+        lab.update(**values_alone(starving).values)
+        lab.advance(STARVING)
+        return few, many, float(lab.field("v").max())
+
+
+GROWN, FIRST, SECOND, STARVING = 3000, 1000, 3000, 100  # steps
+SPOT = 0.2  # of v inside a spot
+
+
+def passed(number: int) -> float:
+    """Return the part of the probability behind the wall at the end of a step of a story about Schrödinger's equation.
+
+    It agrees with the transmission of plane waves, averaged over the packet.
+    """
+    values = values_of("10-through-a-wall", number)
+    with closing(Equations(**{**values, "backend": "cpu_numpy"})) as lab:
+        lab.advance(round(values["pause_at"] / lab.dt))
+        probability = (lab.field("u").astype(float) ** 2 + lab.field("v").astype(float) ** 2).sum(axis=0)
+    found = float(probability[MIDDLE + WIDE // 2 :].sum() / probability.sum())
+    waves = np.linspace(WAVE - 0.2, WAVE + 0.2, 401)
+    packet = np.exp(-((waves - WAVE) ** 2) / (2 * NARROW))
+    expected = sum(transmission(k, values["p1"], wall(number)) * part for k, part in zip(waves, packet, strict=True))
+    assert found == pytest.approx(expected / packet.sum(), rel=0.01, abs=1e-4)  # the packet begins with a tail there
+    return found
+
+
+WAVE = 0.7  # k
+NARROW = 60 / 256**2  # of exp(-NARROW x²) in the packet, per cell²
+MIDDLE, WIDE = 128, 6  # cells
+
+
+def wall(number: int) -> int:
+    """Return the cells of the wall in a step of a story about Schrödinger's equation."""
+    text = values_of("10-through-a-wall", number)["text"]
+    half = float(re.search(r"abs\(x - Lx/2\) < ([\d.]+)", text)[1])
+    return int((np.abs(np.arange(256) + 0.5 - MIDDLE) < half).sum())
+
+
+def transmission(k: float, height: float, cells: int) -> float:
+    """Return the transmission of a plane wave through `cells` cells of a wall, by its transfer matrices.
+
+    On the grid, E psi = psi - (psi_left + psi_right) / 2 + V psi with E = 1 - cos k.
+    """
+    behind, here = np.exp(1j * k * (cells + 1)), np.exp(1j * k * cells)
+    for place in range(cells, -2, -1):
+        inside = 0 <= place < cells
+        behind, here = here, 2 * (np.cos(k) + height * inside) * here - behind
+    # now psi at -2 and -1, where it is a exp(ik place) + b exp(-ik place)
+    a = (here - behind * np.exp(1j * k)) / (np.exp(-2j * k) - 1)
+    return float(1 / abs(a) ** 2)
+
+
+def falling(number: int) -> float:
+    """Return the factor from cell to cell of the wave in the wall."""
+    return float(np.exp(-np.arccosh(np.cos(WAVE) + values_of("10-through-a-wall", number)["p1"])))
+
+
+def openings() -> tuple[float, float]:
+    """Return the distance of the two openings in cells, and the angle in degrees of the first bright fringe."""
+    values = values_of("10-through-a-wall", 5)
+    with closing(Equations(**{**values, "backend": "cpu_numpy"})) as lab:
+        shut = np.asarray(Evaluator({**coordinates(lab.program.system, 256, 256), **lab.numbers})(
+            lab.program.system.named["open"]
+        ))  # fmt: skip
+        lab.advance(round(values["pause_at"] / lab.dt))
+        probability = lab.field("u").astype(float) ** 2 + lab.field("v").astype(float) ** 2
+    rows = np.flatnonzero(shut)
+    gaps = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
+    apart = float(gaps[1].mean() - gaps[0].mean())
+    angle = float(np.degrees(np.arcsin(2 * np.pi / WAVE / apart)))
+    # the first maximum beside the middle, on a circle of 90 cells
+    angles = np.radians(np.arange(angle - 8, angle + 8, 0.5))
+    ring = [probability[round(MIDDLE + 90 * np.sin(one)), round(MIDDLE + 90 * np.cos(one))] for one in angles]
+    assert np.degrees(angles[int(np.argmax(ring))]) == pytest.approx(angle, abs=2)
+    return apart, angle
+
+
+def formula(words: str, value: float, found: float) -> str:
+    """Return a formula as it is in a text, for a computed figure that has its value."""
+    assert value == pytest.approx(found, rel=1e-3)
+    return words
+
+
+def wavelength() -> float:
+    """Return the wavelength in cells of u in a step without a wall, from its spectrum."""
+    with closing(Equations(**{**values_of("10-through-a-wall", 1), "backend": "cpu_numpy"})) as lab:
+        row = lab.field("u")[128].astype(float)
+    spectrum = np.abs(np.fft.rfft(row, 2**16))
+    return 2**16 / float(np.argmax(spectrum))
+
+
+def energy() -> float:
+    """Return the energy of a plane wave on the grid without a wall."""
+    wave = np.exp(1j * WAVE * np.arange(3))
+    return float((-(wave[0] - 2 * wave[1] + wave[2]) / 2 / wave[1]).real)
+
+
+def packet_speed() -> float:
+    """Return the speed of the packet's centre in a step without a wall, which is the group velocity sin k."""
+    values = values_of("10-through-a-wall", 1)
+    with closing(Equations(**{**values, "backend": "cpu_numpy"})) as lab:
+        centres, times = [], []
+        for _ in range(2):
+            probability = (lab.field("u").astype(float) ** 2 + lab.field("v").astype(float) ** 2).sum(axis=0)
+            centres.append((probability * np.arange(256)).sum() / probability.sum())
+            times.append(lab.t)
+            lab.advance(200)
+    speed = float((centres[1] - centres[0]) / (times[1] - times[0]))
+    assert speed == pytest.approx(np.sin(WAVE), rel=5e-3)
+    return speed
+
+
+def step_of(name: str, number: int) -> StoryStep:
+    """Return a step of a story; number: from 1."""
+    return next(story.steps[number - 1] for story in OWN.stories if story.name == name)
+
+
 def values_of(name: str, number: int) -> Mapping[str, Any]:
     """Return the values of a step of a story; number: from 1."""
-    return next(story.steps[number - 1].scene.values for story in OWN.stories if story.name == name)
+    return step_of(name, number).scene.values
 
 
 def orbit_digits() -> float:
@@ -461,6 +631,36 @@ FIGURES = {
         "heat-best": lambda: wrong_by(1),
         "heat-discrepancy": lambda: wrong_by(2, "discrepancy"),
     },
+    "9-a-pattern-that-lives": {
+        "condition": lambda: formula("4 (F + k)²", 4 * (FEED + DECAY) ** 2, needed_feed()),
+        "needed": needed_feed,
+        "steps": lambda: 200,
+        "left": lambda: largest(1, 200),
+        "faster": lambda: values_of("9-a-pattern-that-lives", 2)["p3"] / values_of("9-a-pattern-that-lives", 2)["p4"],
+        "grown": lambda: GROWN,
+        "first": lambda: FIRST,
+        "second": lambda: SECOND,
+        "few": lambda: dividing()[0],
+        "many": lambda: dividing()[1],
+        "starving": lambda: STARVING,
+        "starved": lambda: dividing()[2],
+    },
+    "10-through-a-wall": {
+        "wave": lambda: formula("2π/k", 2 * np.pi / WAVE, wavelength()),
+        "wavelength": wavelength,
+        "speed": packet_speed,
+        "kinetic": lambda: formula("1 − cos k", 1 - np.cos(WAVE), energy()),
+        "energy": energy,
+        "wide": lambda: wall(2),
+        "low": lambda: 100 * passed(2),
+        "high": lambda: 100 * passed(3),
+        "fall": lambda: falling(2),
+        "steep": lambda: falling(3),
+        "thin": lambda: wall(4),
+        "half": lambda: 100 * passed(4),
+        "apart": lambda: openings()[0],
+        "angle": lambda: openings()[1],
+    },
 }  # fmt: skip
 CLAIMS = [
     pytest.param(story.name, claim, id=f"{story.name}-{claim.name}")
@@ -513,8 +713,8 @@ def test_every_checked_figure_is_in_a_text():
 
 # Allowed numbers besides these: in names, the year of a work, the scale of a figure, and a value of the step's state.
 MARKED = re.compile(r'<span class="claim".*?</span>( billion)?', re.DOTALL)
-NAMES_AND_YEARS = re.compile(r"\b(float32|float64|H200)\b|(?<=, )(1[89]|20)\d\d\b")
-SETTING = re.compile(r"\b(r|zoom)( =)? (\d[\de./]*\d)")
+NAMES_AND_YEARS = re.compile(r"\b(float32|float64|H200|V0)\b|(?<=, )(1[89]|20)\d\d\b")
+SETTING = re.compile(r"\b(r|zoom|F|k|Du|Dv|V0)( =)? (\d[\de./]*\d|0)")
 NUMBER = re.compile(r"\d+|\b(ten|dozen|hundred|thousand|million|billion|trillion)\b", re.IGNORECASE)
 
 
@@ -549,9 +749,16 @@ def test_untested_numbers_are_found(parse, text, left):
     assert len(unmarked(step.html, [step.scene.values])) == left
 
 
+def state(scene: Scene) -> dict[str, Any]:
+    """Return the values of a scene, those of named numbers also by their names."""
+    values = values_alone(scene).values
+    named = {each.name: each.slot for each in scene.kind.named_numbers(values)}
+    return {**values, **{name: values[slot] for name, slot in named.items() if slot in values}}
+
+
 @pytest.mark.parametrize("story", OWN.stories, ids=lambda story: story.name)
 def test_every_number_in_a_story_is_tested(story):
-    found = unmarked(story.title, [step.scene.values for step in story.steps])
+    found = unmarked(story.title, [state(step.scene) for step in story.steps])
     for step in story.steps:
-        found += unmarked(step.html, [step.scene.values]) + unmarked(step.notes, [step.scene.values])
+        found += unmarked(step.html, [state(step.scene)]) + unmarked(step.notes, [state(step.scene)])
     assert found == []

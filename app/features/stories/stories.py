@@ -27,7 +27,7 @@ from app.tab.open_lab import OpenLab
 from compute.devices.backends import preferred
 from compute.export.scene import Scene
 from compute.lab.lab import control_label, number_types
-from compute.stories import AREAS, Story, StoryStep, stories
+from compute.stories import AREAS, Story, StoryStep, stories, values_alone
 
 TICK = 250  # ms between two comparisons of the lab with the step
 AT_WORK = ("running", "paused")  # phases of a session that accepts values
@@ -239,8 +239,8 @@ class StoryTeller(Feature):
         return structs.replace(scene, values={"backend": preferred(known).name} | dict(scene.values))
 
     def _values_of(self, tab: OpenLab, scene: Scene) -> dict[str, Any]:
-        """Return all values of the scene's state, with an unavailable backend replaced."""
-        fitting, _ = tab.restorer.fitting(self._with_backend(tab, scene))
+        """Return all values of the scene's state, at its last step, with an unavailable backend replaced."""
+        fitting, _ = tab.restorer.fitting(self._with_backend(tab, values_alone(scene)))
         parameters = tab.session.lab.param
         return {name: fitting.values.get(name, parameters[name].default) for name in tab.restorer.names()}
 

@@ -20,12 +20,14 @@ from compute.labs.mandelbrot import Mandelbrot
 from compute.stories import VARIABLE
 
 FIRST = Scene("diffusion", {"r": 0.125, "preset": "noise"})
+CHANGED = Scene("diffusion", {"r": 0.2}, steps=40, history=({"step": 20, "set": {"r": 0.1}},))
 STEPS = (
     f'[state](?scene={packed(FIRST)} "r")',
     f'Two. [state](?scene={packed(Scene("diffusion", {"r": 0.25, "preset": "noise"}))}&run=1 "picture; go on")',
     f"Three. [state](?scene={packed(Scene('diffusion', {'r': 0.2, 'preset': 'noise', 'backend': 'cpu_numpy'}))})",
     f"Four. [state](?scene={packed(Scene('mandelbrot', {'zoom': '1e3'}))})",
     f"Five. [state](?scene={packed(Scene('diffusion', {}, steps=40))}&run=1)",
+    f"Six. [state](?scene={packed(CHANGED)})",
 )
 
 
@@ -89,7 +91,7 @@ def page():
 
 @pytest.fixture
 def teller(page, tmp_path, monkeypatch):
-    """Return a teller at the first step of a story of five."""
+    """Return a teller at the first step of a story of six."""
     text = "---\ntitle: T\nminutes: 1\nlab: diffusion\n---\n" + "\n---\n".join(STEPS)
     (tmp_path / "mine.md").write_text(text)
     monkeypatch.setenv(VARIABLE, str(tmp_path))
@@ -161,6 +163,16 @@ def test_who_left_a_step_or_goes_backwards_gets_the_next_one_whole(page, teller,
 def test_a_state_that_must_be_computed_is_the_restorers(page, teller):
     teller.go(4)
     assert page.current.take()[-1] == ("restore", 40, True)
+
+
+def test_a_step_with_a_history_has_the_values_at_its_end(page, teller):
+    teller.go(5)
+    page.current.session.values |= {"r": 0.1, "preset": Diffusion.param["preset"].default}  # as the restorer sets them
+    teller._tick()
+    assert not teller.card.content["away"]
+    page.current.session.values["r"] = 0.2
+    teller._tick()
+    assert teller.card.content["away"]
 
 
 def test_another_lab_is_shown_once_this_one_is_drawn_and_its_step_once_that_is(page, teller):
