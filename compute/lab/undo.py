@@ -110,8 +110,9 @@ class UndoHistory:
     seconds.
     """
 
-    def __init__(self, lab: UndoableLab) -> None:
-        self._lab = lab
+    def __init__(self, lab: UndoableLab, names: Sequence[str] = ()) -> None:
+        """names: the parameters to keep with a field, by default the lab's INITIAL."""
+        self._lab, self._names = lab, tuple(names) or lab.INITIAL
         self.past: list[EarlierField] = []
         self.future: list[EarlierField] = []
         self.name = self.gone = ""
@@ -196,12 +197,18 @@ class UndoHistory:
     @contextmanager
     def around(self, action: str, arguments: Mapping[str, Any]) -> Iterator[None]:
         """Run the lab's `action` in the block and keep the field that it changes, unless the action is refused."""
+        with self.unless_refused():
+            if action == "paint":
+                self._cause = "" if arguments.get("begins", True) else self._cause
+                self.keep(cause="stroke", untouched=True)
+            elif action in LOSING:
+                self.keep(untouched=action != "reset")
+            yield
+
+    @contextmanager
+    def unless_refused(self) -> Iterator[None]:
+        """Restore the kept fields if the block raises."""
         before = self.past[:], self.future[:], self._cause, self.gone
-        if action == "paint":
-            self._cause = "" if arguments.get("begins", True) else self._cause
-            self.keep(cause="stroke", untouched=True)
-        elif action in LOSING:
-            self.keep(untouched=action != "reset")
         try:
             yield
         except Exception:
@@ -258,5 +265,5 @@ class UndoHistory:
         lab = self._lab
         if lab.ny * lab.nx * np.dtype(lab.dtype).itemsize > KEPT_SHARE * Host().free_bytes():
             return None
-        initial, snapshot = {name: before.get(name, getattr(lab, name)) for name in lab.INITIAL}, lab.snapshot()
+        initial, snapshot = {name: before.get(name, getattr(lab, name)) for name in self._names}, lab.snapshot()
         return EarlierField(lab.origin_of(initial, snapshot), initial, snapshot)

@@ -6,6 +6,7 @@ by a link or a file, as a value of the session. A new text keeps the sliders' po
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -34,7 +35,8 @@ from app.tab.controls import (
 from app.tab.palette_controls import PaletteControls
 from app.tab.session import Session
 from compute.engine import messages
-from compute.export.scene import Style
+from compute.export.scene import Style, known_values
+from compute.lab.frames import Frame
 from compute.labs.equations.presets import Preset, presets
 from compute.labs.equations.programs import SLOTS, full_text
 from compute.labs.equations.tree import EquationError, System
@@ -54,6 +56,7 @@ class EquationsControls(Controls):
         self.transport = transport = Transport(session)
         self._text, self._system = lab_view.editor.text, lab_view.editor.system
         self._sent = ""  # the text that was sent last, until the engine has applied it
+        self._undone = ""  # identifies the last undo
         self.sliders_of_text = ParameterSliders(self._turn)
         self.about = PresetAbout(self._load)
         self.tiles = PresetTiles(presets(), self._load, self.about.open)
@@ -167,8 +170,19 @@ class EquationsControls(Controls):
         self.image.upload.field.tick()
         if (frame := self.session.latest) is not None:
             self.image.tick(frame)
+            self._follow_undo(frame)
             self.transport.undo.offer(frame.notes["undo"], frame.notes["gone"])
             self.transport.redo.offer(frame.notes["redo"])
+
+    def _follow_undo(self, frame: Frame) -> None:
+        """Set the values of a text that an undo has restored; the lab has them already."""
+        if frame.notes["undone"] == self._undone:
+            return
+        self._undone = frame.notes["undone"]
+        restored = known_values(self.session.lab, json.loads(frame.notes["initial"] or "{}"))
+        if restored and restored["text"] != self.session.values["text"] and not self._sent:
+            self.session.change(**restored)
+            self.show_values(restored)
 
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that were changed without these widgets, for instance because the engine refused others."""

@@ -23,6 +23,7 @@ HELP = """
 | **Ctrl+Enter** | in the editor: apply the text |
 | **0**, **Home** | show the whole grid; a double click does the same |
 | **L** | hold the colour limits of this moment, or let them follow each frame |
+| **Ctrl+Z**, **Ctrl+Shift+Z** | undo and redo strokes, resets, images, presets and other texts; not sliders |
 """
 POINTER = """
 Drag on a picture to move it, scroll to zoom, double-click to show all of it; choose *Paint* to draw into a field or the

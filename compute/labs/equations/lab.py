@@ -7,7 +7,7 @@ forms/ make the kernels, programs.py keeps them, stability.py bounds the time st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import ceil, nan
 from typing import Any, ClassVar, cast
@@ -29,17 +29,17 @@ from compute.lab.history import GIVEN, Entry, HistoryRules
 from compute.lab.image_history import LARGE, LOAD, image_in, record_image, require_image
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.status import LabStatus
-from compute.lab.undo import UndoHistory
+from compute.lab.undo import EarlierField, UndoHistory
 from compute.labs.equations import stepping
 from compute.labs.equations.forms import Program
 from compute.labs.equations.language import LEAST_SETTING, MOST_SETTING
-from compute.labs.equations.picture import panels_of, show
+from compute.labs.equations.picture import WITH_TEXT, panels_of, show
 from compute.labs.equations.presets import FIRST as FIRST_PRESETS
-from compute.labs.equations.presets import FOLDER, preset
+from compute.labs.equations.presets import FOLDER, preset, presets
 from compute.labs.equations.programs import SLOTS, Slot, full_text, names_at_start, picture_of, program_of, slots_of
 from compute.labs.equations.reference import initial
 from compute.labs.equations.stability import UNBOUNDED, Stability, stability
-from compute.labs.equations.tree import IMAGE, Name, words
+from compute.labs.equations.tree import IMAGE, EquationError, Name, words
 from compute.measure.timing import Timing
 
 FORM_OF = {
@@ -169,7 +169,7 @@ class Equations(Lab):
     limits_show = param.Range(default=None, allow_None=True, label="Limits of the second picture")
 
     state: stepping.State  # on the device
-    earlier: UndoHistory  # the fields before strokes and resets, of the present text and grid
+    earlier: UndoHistory  # the fields before strokes, resets, images and other texts, of the present grid
     _begun: str  # the text of the state
     _image: LoadedPicture | None  # the last image that was loaded, whether the text uses it or not
     _scale: float  # the largest magnitude at the start, or when the lab paused because of its growth
@@ -180,7 +180,7 @@ class Equations(Lab):
 
     def __init__(self, **values: Any) -> None:
         self._require_known(values)
-        self.earlier, self.run, self._image = UndoHistory(self), uuid4().hex, None
+        self.earlier, self.run, self._image = UndoHistory(self, WITH_TEXT), uuid4().hex, None
         values = _completed({"text": type(self).text, **values}, "")
         self._filled = str(values["text"])
         super().__init__(**values)
@@ -230,7 +230,10 @@ class Equations(Lab):
         values = _completed(values, self.text)
         before, self._filled = self._filled, values.get("text", self.text)
         try:
-            super().update(**values)
+            with self.earlier.unless_refused():
+                if self._filled != self.text:
+                    self.earlier.keep()
+                super().update(**values)
         except Exception:
             self._filled = before
             raise
@@ -291,7 +294,8 @@ class Equations(Lab):
         program = program_of(text)
         fields, plan = len(program.system.fields), program.plan
         arrays = fields * (3 if plan.from_start else 2) + len(plan.auxiliary) + (program.system.wall is not None)
-        arrays += len(picture_of(text, now["show"]).plan.auxiliary)
+        with suppress(EquationError):  # `validate` refuses it; of a lab that leaves a text, `show` may be the new one
+            arrays += len(picture_of(text, now["show"]).plan.auxiliary)
         return arrays * int(now["ny"]) * int(now["nx"]) * np.dtype(now["dtype"]).itemsize + PICTURE_BYTES
 
     def begin(self) -> dict[str, NDArray[Any]]:
@@ -315,7 +319,8 @@ class Equations(Lab):
         ):
             self._resume(old)
         else:
-            self.earlier.forget("the text or the grid is another")
+            if any(each.shape != (self.ny, self.nx) for each in old.get("arrays", {}).values()):
+                self.earlier.forget("the grid is another")
             self._start(new)
 
     def _release(self) -> None:
@@ -464,17 +469,23 @@ class Equations(Lab):
             return super().act(name, **arguments)
 
     def undo(self) -> None:
-        """Restore the fields before the last stroke or reset. Raise ValueError if none are kept."""
-        self._resume(self.earlier.back().snapshot)
+        """Restore fields and text before the last stroke, reset, image or text. Raise ValueError if none are kept."""
+        self._bring(self.earlier.back())
 
     def redo(self) -> None:
         """Restore the fields that were undone last. Raise ValueError without any."""
-        self._resume(self.earlier.forth().snapshot)
+        self._bring(self.earlier.forth())
+
+    def _bring(self, field: EarlierField) -> None:
+        if field.initial["text"] != self.text:
+            with self.earlier.resting():
+                self.update(**field.initial)
+        self._resume(field.snapshot)
 
     @staticmethod
-    def origin_of(initial: Mapping[str, Any], snapshot: Mapping[str, Any]) -> str:  # noqa: ARG004 - one text
-        """Return the origin of the fields, as text."""
-        return "the fields"
+    def origin_of(initial: Mapping[str, Any], snapshot: Mapping[str, Any]) -> str:  # noqa: ARG004 - as other labs
+        """Return the title of the fields' preset, or "the fields"."""
+        return next((each.title for each in presets().values() if each.text == initial["text"]), "the fields")
 
     def close(self) -> None:
         """Release the fields, also the earlier ones, and the image."""

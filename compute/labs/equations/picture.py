@@ -6,12 +6,14 @@ some state, nan if unknown, inf without one), minimum, maximum, integral (over t
 first picture, nonfinite (values of all fields).
 
 notes: undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be restored, "" if they
-can) and undone (id of the last undo or redo); image (fingerprint of the file that the text uses, "" without one) and
+can), undone (id of the last undo or redo, "" before the first) and initial (the values of WITH_TEXT after it, as JSON);
+image (fingerprint of the file that the text uses, "" without one) and
 kept (the retained part of it, six numbers of files.images.Kept).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,10 +24,12 @@ from compute.display.camera import RasterRequest
 from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Frame, View, freeze
 from compute.lab.image_history import image_notes
 from compute.lab.panels import Panel
+from compute.labs.equations.programs import SLOTS
 
 if TYPE_CHECKING:
     from compute.labs.equations.lab import Equations
 
+WITH_TEXT = ("text", *SLOTS, "time_step", "first_picture", "show", "limits_field", "limits_show")  # undo restores them
 PANELS: Mapping[str, Panel] = {
     "field": Panel("", "x [cells]", "y [cells]", image="field"),
     "show": Panel("", "x [cells]", "y [cells]", image="show"),
@@ -77,5 +81,6 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
     }
     earlier = lab.earlier
     notes = {"undo": earlier.undo_words, "redo": earlier.redo_words, "gone": earlier.gone, "undone": earlier.name}
+    notes["initial"] = json.dumps({name: now[name] for name in WITH_TEXT}) if earlier.name else ""
     notes |= image_notes(lab.image, lab.ny, lab.nx)
     return replace(lab.framed(rasters, facts), notes=freeze(notes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from app.labs.equations.controls import EquationsControls
@@ -233,6 +234,34 @@ def test_fields_and_walls_are_painted():
     assert tab.lab.field("wall").sum() > before
     tab.pick("heat")
     assert (controls.into.value, controls.into.visible) == ("u", False)
+    assert tab.told == []
+
+
+def test_undo_brings_the_text_and_its_values_back_in_every_widget():
+    tab = Tab()
+    tab.sliders["F"].value = 0.05
+    tab.controls.second.choice.value = "v"
+    tab.controls.keys["l"]()
+    tab.lab.advance(5)
+    before, limits = tab.lab.field(), tab.lab.limits_field
+    tab.pick("heat")
+    undo = tab.controls.transport.undo.button
+    assert "Gray–Scott at step 5" in undo.description
+    tab.session.act("undo")
+    tab.see()
+    assert np.array_equal(tab.lab.field(), before)
+    assert tab.lab.steps == 5
+    assert tab.view.editor.text == tab.view.editor.field.value_input == tab.session.values["text"] == GRAY_SCOTT
+    assert {name: each.value for name, each in tab.sliders.items()} == tab.lab.numbers
+    assert tab.lab.numbers["F"] == 0.05
+    assert (tab.controls.second.choice.value, tab.lab.show) == ("v", "v")
+    assert tab.lab.limits_field == limits == tab.session.values["limits_field"]
+    tab.session.act("redo")
+    tab.see()
+    assert tab.view.editor.text == tab.lab.text == HEAT
+    tab.sliders["D"].value = 0.3  # later frames take nothing back
+    tab.see()
+    assert tab.lab.numbers == {"D": 0.3}
     assert tab.told == []
 
 

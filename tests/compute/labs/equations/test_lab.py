@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import numpy as np
@@ -205,6 +206,15 @@ def test_the_pictures_are_a_field_and_an_expression(make):
     assert [raster.span for raster in lab.frame().rasters.values()] == [(0, 2), (-1, 1)]
 
 
+def test_a_text_is_set_together_with_a_picture_that_only_it_has(make):
+    lab = make("heat")
+    lab.update(text="gray_scott", show="u + v", first_picture="v")
+    assert lab.frame().rasters["show"].label == "u + v"
+    with pytest.raises(ValueError, match="first_picture must be empty or one of u, not 'v'"):
+        lab.update(text="heat")
+    assert lab.text == presets()["gray_scott"].text
+
+
 def test_the_second_picture_of_one_field_is_its_rate_of_change(make):
     lab = make(DECAY)
     rate = lab.frame().rasters["show"]
@@ -336,7 +346,7 @@ def test_strokes_and_resets_are_undone_and_redone(make):
     lab.act("paint", points=[(4, 4)], value=2.0, radius=2.0, field="v", begins=False)
     painted = lab.field("v")
     lab.act("reset")
-    assert lab.frame().notes["undo"] == "the fields at step 4"
+    assert lab.frame().notes["undo"] == "Waves at step 4"
     lab.act("undo")
     assert np.array_equal(lab.field("v"), painted)
     lab.act("undo")
@@ -344,10 +354,39 @@ def test_strokes_and_resets_are_undone_and_redone(make):
     assert (lab.steps, lab.t) == (4, t)
     lab.act("redo")
     assert np.array_equal(lab.field("v"), painted)
-    lab.update(text="heat")
+    lab.update(ny=8)
+    with pytest.raises(ValueError, match=r"nothing to undo \(the grid is another\)"):
+        lab.act("undo")
+
+
+def test_another_text_is_undone_with_its_fields_and_numbers(make):
+    lab = make(p1=0.05, time_step=0.5)
+    lab.update(show="u + v", limits_field=(0, 1))
+    lab.advance(4)
+    before, values = lab.data(), lab.values()
+    with pytest.raises(EquationError):
+        lab.update(text="u_t = (")
+    assert lab.frame().notes["undo"] == ""  # a refused text is no change
+    lab.update(text="wave", show="", time_step=None, limits_field=None)
+    lab.advance(3)
+    after = lab.data()
+    lab.update(text=DECAY)
+    assert lab.frame().notes["undo"] == "Waves at step 3"
+    lab.act("undo")
+    assert all(np.array_equal(lab.data()[name], array) for name, array in after.items())
+    lab.act("undo")
+    assert all(np.array_equal(lab.data()[name], array) for name, array in before.items())
+    assert (lab.values(), lab.steps, lab.t) == (values, 4, 2.0)
+    notes = lab.frame().notes
+    assert (notes["undo"], notes["redo"]) == ("", "Waves at step 3")
+    assert json.loads(notes["initial"])["text"] == presets()["gray_scott"].text
+    lab.advance(1)
+    lab.act("redo")
+    assert lab.text == presets()["wave"].text
+    assert all(np.array_equal(lab.data()[name], array) for name, array in after.items())
+    lab.update(text="heat", ny=9, nx=9)
     with pytest.raises(ValueError, match="nothing to undo"):
         lab.act("undo")
-    assert lab.frame().notes["gone"]
 
 
 def test_an_invalid_stroke_is_refused(make):
