@@ -16,8 +16,9 @@ A file begins with its front matter, followed by its steps, each closed off by a
 A step has one link to a state, copied from the page's address or the card "Export"; host and path before the question
 mark are ignored. Its title may name a target to point at: a part of the page (AREAS), a parameter of the lab, or a
 number of its text, such as F. After "r; go on" the field also continues from its current state instead of restarting:
-only the link's values apply. A tested figure is a link to `claim:` and a name. Text after a line `???` is notes, for
-the lecturer alone. Everything else is Markdown; HTML in it is text.
+only the link's values apply. A tested figure is a link to `claim:` and a name. One line `ask: …` of a step begins a
+vote (compute/votes.py). Text after a line `???` is notes, for the lecturer alone. Everything else is Markdown; HTML in
+it is text.
 
 The stories are those in assets/stories and in the folders that `fieldlab serve --stories FOLDER`, or the environment
 variable FIELDLAB_STORIES (paths, separated as in PATH), names.
@@ -45,6 +46,7 @@ from compute.files.documents import short
 from compute.lab.lab import Lab
 from compute.labs import lab_class
 from compute.measure.records import timings_folder
+from compute.votes import ASK, Question, question
 
 VARIABLE = "FIELDLAB_STORIES"
 AREAS = ("picture", "controls", "readout", "status", "labs")  # of the page, to point at
@@ -89,7 +91,7 @@ class StoryStep:
     """One step of a story.
 
     html: its text; notes: text for the lecturer alone, also as HTML; plays: whether its lab runs; goes_on: whether it
-    continues from the current field instead of the link's.
+    continues from the current field instead of the link's; ask: the question on which the audience votes, or None.
 
     points: one of AREAS, a parameter of the lab, or one of its named numbers, "" for nothing.
     """
@@ -101,6 +103,7 @@ class StoryStep:
     goes_on: bool = False
     claims: tuple[StoryClaim, ...] = ()
     notes: str = ""
+    ask: Question | None = None
 
 
 @dataclass(frozen=True)
@@ -207,9 +210,9 @@ def read_story(path: Path) -> Story:
         raise StoryError(f"{path.name}: a story has at most {LARGEST_FILE:,} bytes")
     header, parts = _parts(path.name, text.replace("\r\n", "\n").splitlines())
     steps = []
-    for number, part in enumerate(parts, start=1):
+    for number, (part, line) in enumerate(parts, start=1):
         try:
-            steps.append(_step(part))
+            steps.append(_step(part, line))
         except ValueError as error:
             raise StoryError(f"{path.name}, step {number}: {error}") from error
     if steps[0].scene.lab != header.lab:
@@ -217,8 +220,8 @@ def read_story(path: Path) -> Story:
     return Story(path.stem, header.title, header.minutes, lab_class(header.lab), tuple(steps))
 
 
-def _parts(name: str, lines: list[str]) -> tuple[Header, list[str]]:
-    """Return the front matter and the text of each step."""
+def _parts(name: str, lines: list[str]) -> tuple[Header, list[tuple[str, int]]]:
+    """Return the front matter, and of each step the text and the number of its first line, from 1."""
     rules = [number for number, line in enumerate(lines) if line.rstrip() == RULE]
     if len(rules) < 2 or rules[0] != 0 or rules[1] > MOST_HEADER:
         raise StoryError(f"{name}: must begin with {RULE}, title, minutes, lab, {RULE}: {MOST_HEADER} lines at most")
@@ -238,17 +241,18 @@ def _parts(name: str, lines: list[str]) -> tuple[Header, list[str]]:
         raise StoryError(f"{name}: {error}") from error
     ends = [*rules[2:], len(lines)]
     starts = [rule + 1 for rule in rules[1:]]
-    parts = ["\n".join(lines[start:end]).strip() for start, end in zip(starts, ends, strict=True)]
-    if len(parts) > 1 and not parts[-1]:  # the last step may also end with a rule
+    parts = [("\n".join(lines[start:end]).rstrip(), start + 1) for start, end in zip(starts, ends, strict=True)]
+    if len(parts) > 1 and not parts[-1][0]:  # the last step may also end with a rule
         parts.pop()
     if len(parts) > MOST_STEPS:
         raise StoryError(f"{name}: a story has at most {MOST_STEPS} steps, not {len(parts)}")
     return header, parts
 
 
-def _step(text: str) -> StoryStep:
-    """Return a step; raise ValueError for an invalid one."""
+def _step(text: str, line: int) -> StoryStep:
+    """Return a step; raise ValueError for an invalid one. line: number of its first line in the file."""
     text, notes = _without_notes(text)
+    text, ask = _without_question(text, line)
     blocks = _MARKDOWN.parse(text)
     states: list[tuple[str, str]] = []
     claims: list[StoryClaim] = []
@@ -267,7 +271,7 @@ def _step(text: str) -> StoryStep:
     points, goes_on = _title(title, scene)
     scene = values_alone(scene) if goes_on else scene
     html = str(_MARKDOWN.renderer.render(list(_kept(blocks)), _MARKDOWN.options, {}))
-    return StoryStep(html, scene, plays, points, goes_on, tuple(claims), notes)
+    return StoryStep(html, scene, plays, points, goes_on, tuple(claims), notes, ask)
 
 
 def _without_notes(text: str) -> tuple[str, str]:
@@ -282,6 +286,23 @@ def _without_notes(text: str) -> tuple[str, str]:
     return "\n".join(lines[:begin]), str(_MARKDOWN.render(notes))
 
 
+def _without_question(text: str, first: int) -> tuple[str, Question | None]:
+    """Return a step's text and the question that it asks; ValueError names the line. first: of its first line."""
+    lines = text.splitlines()
+    places = [place for place, line in enumerate(lines) if line.startswith(ASK)]
+    if not places:
+        return text, None
+    place = places[-1]
+    try:
+        if len(places) > 1:
+            raise ValueError(f"a step has at most 1 line {ASK}, not {len(places)}")  # noqa: TRY301 - as others
+        ask = question(lines[place].rstrip())
+        ask = Question(_joined(ask.text), tuple(_joined(choice) for choice in ask.choices))
+    except ValueError as error:
+        raise ValueError(f"line {first + place}: {error}") from error
+    return "\n".join(lines[:place] + lines[place + 1 :]), ask
+
+
 def _require_text(block: Token) -> None:
     for token in (block, *(block.children or ())):
         for text in (token.content, *map(str, token.attrs.values())):
@@ -294,7 +315,12 @@ def _join_formulas(tokens: list[Token]) -> None:
     """Replace the spaces in each formula of a paragraph by no-break spaces."""
     for token in tokens:
         if token.type == "text":
-            token.content = FORMULA.sub("\N{NO-BREAK SPACE}", token.content)
+            token.content = _joined(token.content)
+
+
+def _joined(text: str) -> str:
+    """Return `text` with no-break spaces in its formulas."""
+    return FORMULA.sub("\N{NO-BREAK SPACE}", text)
 
 
 def _inline(tokens: list[Token], states: list[tuple[str, str]], claims: list[StoryClaim]) -> Iterator[Token]:

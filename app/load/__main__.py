@@ -71,7 +71,7 @@ def _follow(chosen: argparse.Namespace, arguments: Sequence[str] | None) -> int:
     try:
         if not 1 <= chosen.followers <= MOST_FOLLOWERS:
             raise ValueError(f"followers must be from 1 to {MOST_FOLLOWERS}, not {chosen.followers}")  # noqa: TRY301 as others
-        found = followers.measure(chosen.url, chosen.followers, chosen.seconds)
+        found = followers.measure(chosen.url, chosen.followers, chosen.seconds, chosen.votes)
     except (ClientError, OSError, ValueError) as error:
         sys.stderr.write(f"fieldlab: {error}\n")
         return 2
@@ -106,6 +106,7 @@ def _options() -> argparse.ArgumentParser:
         default=0,
         help="number of followers of one page instead of tabs, and their effect on its lecturer",
     )
+    parser.add_argument("--votes", action="store_true", help="let the followers vote once a second")
     parser.add_argument("--json", action="store_true", help="print the record as JSON instead of a table")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the record")
     return parser

@@ -3,6 +3,8 @@
 The lecturer is a tab that confirms every frame immediately and opens the room. The followers are WebSockets of another
 process and confirm every picture immediately. The latency of a picture is the time from its capture (in its header) to
 its arrival, both on this machine's monotonic clock: server and followers must run on the same machine.
+
+With `--votes` the lecturer opens a story that asks a question, and each follower changes its vote once a second.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import argparse
 import asyncio
 import io
 import json
+import random
+import secrets
 import sys
 import time
 from asyncio.subprocess import PIPE
@@ -32,6 +36,8 @@ SETTLE = 3.0  # s between the last follower's connection and the measurement
 BETWEEN = 0.4  # s between two key presses of the lecturer, on average
 AT_ONCE = 20  # followers that connect at the same time
 PATIENCE = 60.0  # seconds
+STORY = "3-a-race-you-can-see"  # its first step asks a question while the lab runs
+REVOTE = 1.0  # s between two votes of a follower
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,8 @@ class Audience:
     frames, slowest: pictures per second of the median and of the slowest follower; latency, latency_p95: in s; answer,
     answer_p95, alone, alone_p95: s from a lecturer's key press to the resulting change, with followers and before they
     connect; memory, memory_before: bytes of the server's process with and without followers; server, clients:
-    processors busy; shown: frames per second of the lecturer's page, an upper bound for followers; bytes: size of a
-    picture with its header; width, height: in pixels.
+    processors busy; voted, voted_p95: s from a vote to its answer; shown: frames per second of the lecturer's page, an
+    upper bound for followers; bytes: size of a picture with its header; width, height: in pixels.
     """
 
     followers: int
@@ -60,6 +66,8 @@ class Audience:
     memory_before: float
     server: float
     clients: float
+    voted: float
+    voted_p95: float
     bytes: float
     width: float
     height: float
@@ -72,8 +80,11 @@ class Lecturer(Client):
         super().__init__(address)
         self.code = ""
 
-    async def begin(self) -> None:
-        """Open a room in a window that fits pictures of 512 cells a side; raise ClientError at a timeout."""
+    async def begin(self, votes: bool) -> None:
+        """Open a room in a window that fits pictures of 512 cells a side; raise ClientError at a timeout.
+
+        votes: whether to open STORY, too.
+        """
         self._send_to("browser", list(zip(("width", "height"), WINDOW, strict=True)))
         self._send_to("audience", [("do", "begin")])
         end = time.monotonic() + PATIENCE
@@ -81,6 +92,9 @@ class Lecturer(Client):
             if time.monotonic() > end:
                 raise ClientError(f"the page at {self.address} opened no room within {PATIENCE:.0f} s")
             await asyncio.sleep(0.1)
+        if votes:
+            self.press("t")
+            self._send_to("stories", [("open", STORY)])
 
     def _send_to(self, component: str, entries: Sequence[tuple[str, object]]) -> None:
         data = {"type": "map", "entries": [list(entry) for entry in entries]}
@@ -91,6 +105,8 @@ class Lecturer(Client):
         for model in models(part):
             if model.get("attributes", {}).get("class_name") == "AudienceCard":
                 self._document["audience"] = model["id"]
+            elif model.get("attributes", {}).get("class_name") == "StoryCard":
+                self._document["stories"] = model["id"]
 
     def _change(self, event: Mapping[str, Any]) -> None:
         match event:
@@ -100,11 +116,18 @@ class Lecturer(Client):
 
 
 class Follower:
-    """One follower. arrivals: (arrival, capture, bytes) of each picture, times by the monotonic clock."""
+    """One follower. arrivals: (arrival, capture, bytes) of each picture, times by the monotonic clock.
+
+    voted: s from each vote to its answer; a follower votes if the page's state has an open vote.
+    """
 
     def __init__(self) -> None:
         self.arrivals: list[tuple[float, float, int]] = []
+        self.voted: list[float] = []
         self.picture = b""  # the latest
+        self._token = secrets.token_urlsafe(12)
+        self._vote: dict[str, Any] = {}  # of the latest state
+        self._voted_at = time.monotonic() - random.uniform(0, REVOTE)
         self._socket: WebSocketClientConnection | None = None
 
     async def connect(self, address: str) -> None:
@@ -124,10 +147,20 @@ class Follower:
                 raise ClientError(f"the server closed a follower's connection: {self._socket.close_reason}")
             length = int.from_bytes(message[:4], "little")
             head = json.loads(message[4 : 4 + length])
+            if "answer" in head:
+                if not head["answer"]["choice"]:
+                    raise ClientError(f"a vote was refused: {head['answer']['said']}")
+                self.voted.append(now - self._voted_at)
+                continue
             if len(message) > 4 + length:
                 self.arrivals.append((now, head["at"], len(message)))
                 self.picture = message[4 + length :]
             self._socket.write_message(f"ok {head['number']}")
+            self._vote = head.get("state", {"vote": self._vote}).get("vote", {})
+            if self._vote.get("open") and now >= self._voted_at + REVOTE:
+                choice = random.randint(1, len(self._vote["choices"]))
+                self._voted_at = now
+                self._socket.write_message(f"vote {self._vote['number']} {choice} {self._token}")
 
     def leave(self) -> None:
         """Close the connection."""
@@ -147,6 +180,7 @@ async def crowd(address: str, count: int, seconds: float) -> dict[str, float]:
         await _pass(tasks, SETTLE)
         for one in followers:
             one.arrivals.clear()
+            one.voted.clear()
         sys.stdout.write("there\n")
         sys.stdout.flush()
         start, used = time.monotonic(), time.process_time()
@@ -161,10 +195,12 @@ async def crowd(address: str, count: int, seconds: float) -> dict[str, float]:
     rates = [len(one.arrivals) / length for one in followers]
     every = [arrival for one in followers for arrival in one.arrivals] or [(nan, nan, 0)]
     late = [came - looked for came, looked, _ in every]
+    voted = [late for one in followers for late in one.voted]
     width, height = size_of(followers[0].picture)
     return {
         "width": width, "height": height, "seconds": length, "frames": float(np.median(rates)), "slowest": min(rates),
         "latency": float(np.quantile(late, 0.5)), "latency_p95": float(np.quantile(late, 0.95)),
+        "voted": _quantile(voted, 0.5), "voted_p95": _quantile(voted, 0.95),
         "bytes": float(np.median([size for *_, size in every])), "clients": used / length,
     }  # fmt: skip
 
@@ -185,13 +221,13 @@ async def _pass(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
             task.result()
 
 
-async def audience(server: Server, page: str, count: int, seconds: float) -> Audience:
+async def audience(server: Server, page: str, count: int, seconds: float, votes: bool) -> Audience:
     """Return the results of `count` followers of the page at the address `page`, and of its lecturer."""
     lecturer = Lecturer(page)
     try:
         await lecturer.open()
         await lecturer.run()
-        await lecturer.begin()
+        await lecturer.begin(votes)
         await asyncio.sleep(SETTLE)
         alone = await _answers(lecturer, seconds)
         before = server.use()
@@ -245,12 +281,15 @@ def _quantile(values: Sequence[float], part: float) -> float:
     return float(np.quantile(values, part)) if values else nan
 
 
-def measure(page: str | None, count: int, seconds: float) -> Audience:
-    """Measure `count` followers of the page at that address, or of a new server. Raise ClientError or OSError."""
+def measure(page: str | None, count: int, seconds: float, votes: bool = False) -> Audience:
+    """Measure `count` followers of the page at that address, or of a new server. Raise ClientError or OSError.
+
+    votes: whether the followers vote.
+    """
     if page:
-        return asyncio.run(audience(Server(page), page, count, seconds))
+        return asyncio.run(audience(Server(page), page, count, seconds, votes))
     with serving({settings.VARIABLE: json.dumps({"followers": count})}) as server:
-        return asyncio.run(audience(server, server.address, count, seconds))
+        return asyncio.run(audience(server, server.address, count, seconds, votes))
 
 
 ROWS = (  # field of Audience, label, factor, unit
@@ -268,6 +307,8 @@ ROWS = (  # field of Audience, label, factor, unit
     ("answer_p95", "lecturer's key, p95", 1e3, "ms"),
     ("alone", "without followers, median", 1e3, "ms"),
     ("alone_p95", "without followers, p95", 1e3, "ms"),
+    ("voted", "answer to a vote, median", 1e3, "ms"),
+    ("voted_p95", "answer to a vote, p95", 1e3, "ms"),
     ("memory_before", "server's memory before", 2**-20, "MB"),
     ("memory", "and afterwards", 2**-20, "MB"),
     ("server", "server", 1, "processors"),

@@ -157,6 +157,67 @@ def test_a_phone_follows_a_story_leaves_and_returns(room, phone, new_page):
     until(phone, lambda: "There is no room with this code" in phone.locator("#said").inner_text())
 
 
+def choose(phone, choice):
+    """Vote on a phone, and wait for the server's answer."""
+    button = phone.locator("#vote").get_by_role("button", name=choice)
+    until(phone, button.is_visible)
+    button.click()
+    until(phone, lambda: button.get_attribute("aria-pressed") == "true")
+
+
+def bars(list_):
+    """Return the rows of a histogram as text."""
+    return [" ".join(row.split()) for row in list_.locator("li").all_inner_texts()]
+
+
+def test_two_phones_vote_and_the_lecturer_counts_hands_and_shows_the_histogram(room, new_page):
+    lab, code = room
+    lab.key("q")
+    phones = [new_page() for _ in range(2)]
+    for phone in phones:
+        phone.set_viewport_size(PHONE)
+        follow(phone, lab, code)
+    lab.key("t")
+    story = lab.page.locator(".story")
+    story.locator("li, .text").first.wait_for()
+    if story.locator(".text").count():  # the story of the previous test
+        story.get_by_role("button", name="All stories").click()
+    story.get_by_role("button", name="The chequerboard").click()
+    vote, total = story.locator(".vote"), story.locator(".vote .total")
+    expect(total).to_have_text("No votes yet")
+
+    choose(phones[0], "It fades")
+    expect(total).to_have_text("1 vote")
+    choose(phones[0], "It grows")
+    until(phones[0], lambda: "Your vote is changed" in phones[0].locator("#vote").inner_text())
+    choose(phones[1], "It grows")
+    expect(total).to_have_text("2 votes")
+    assert not vote.locator("li b").count()  # the distribution is hidden while the vote is open
+    phones[1].reload()
+    choose(phones[1], "It stays")  # the reloaded phone has the same token
+    until(phones[1], lambda: "Your vote is changed" in phones[1].locator("#vote").inner_text())
+    hands = vote.get_by_role("spinbutton", name="Hands for It fades")
+    hands.click()
+    lab.page.keyboard.type("2")
+    lab.page.keyboard.press("Tab")
+    expect(total).to_have_text("4 votes")
+    assert phones[0].evaluate(SMALLEST) >= 14
+    assert phones[0].evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+    story.locator("h2").click()  # keys outside the field
+    lab.key("y")
+    counted = ["It fades 2 · 50 %", "It stays 1 · 25 %", "It grows 1 · 25 %"]
+    lab.until(lambda: bars(vote) == counted)
+    for phone in phones:
+        until(phone, lambda phone=phone: bars(phone.locator("#vote")) == counted)
+        assert not phone.locator("#vote button").count()
+    lab.key("ArrowRight")
+    for phone in phones:
+        until(phone, lambda phone=phone: not phone.locator("#vote").is_visible())
+    assert not vote.is_visible()
+    lab.key("t")
+
+
 def test_the_second_window_shows_notes_and_changes_steps(page, server):
     lab = LabPage(page, server)
     lab.key("t")

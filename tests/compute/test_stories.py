@@ -49,6 +49,7 @@ from compute.stories import (
     stories_in,
     values_alone,
 )
+from compute.votes import Question
 
 LINK = packed(Scene("diffusion", {"r": 0.125}))
 HEAD = "---\ntitle: A story\nminutes: 3\nlab: diffusion\n---\n"
@@ -91,6 +92,21 @@ def test_formulas_are_not_broken_across_lines(parse):
     (step,) = parse(f"{HEAD}{text}\n\n{STEP}").steps
     joined = "By 1_−_8_r at r_=_0.2, as Δt_/_Δx²: 0.6_% is\nleft of 8 a day, <code>a = b</code> and 3 tries."
     assert step.html.startswith(f"<p>{joined}</p>".replace("_", "\N{NO-BREAK SPACE}"))
+    (step,) = parse(f"{HEAD}ask: At r = 0.2? a | b = c\n\n{STEP}").steps
+    assert step.ask == Question(
+        "At r\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0.2?", ("a", "b\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}c")
+    )
+
+
+def test_a_question_is_separate_from_the_text_and_a_line_of_the_notes(parse):
+    asked, silent = parse(
+        f"{HEAD}One.\nask: Which <b>one</b>? a | *b*\n\n{STEP}---\nTo ask: why?\n\n{STEP}\n???\nask: no question\n"
+    ).steps
+    assert asked.ask == Question("Which <b>one</b>?", ("a", "*b*"))
+    assert asked.html.split() == ["<p>One.</p>", "<p>Words.</p>"]
+    assert silent.ask is None
+    assert "To ask: why?" in silent.html
+    assert "ask: no question" in silent.notes
 
 
 def test_notes_are_separate_from_the_text(parse):
@@ -142,6 +158,11 @@ def test_external_pictures_are_not_fetched_and_external_links_open_a_new_page(pa
         (f"{HEAD}{STEP}\n???\n{'w' * (LONGEST_STEP + 1)}", f"step 1: a step's notes have at most {LONGEST_STEP} .*not"),
         (f"{HEAD}{STEP}\n???\na &#x202e; b", "step 1: its text must be visible: it has the character 0x202e"),
         (f"{HEAD}[x](ftp://a) {STEP}", "step 1: a link must lead to a state, claim:, http"),
+        (f"{HEAD}{STEP}---\n\nask: Why? a\n\n{STEP}", "step 2: line 11: ask: a question has 2 to 6 choices"),
+        (
+            f"{HEAD}ask: Why? a | b\n\n{STEP}\nask: How? a | b\n",
+            "step 1: line 12: a step has at most 1 line ask:, not 2",
+        ),
         (f"{HEAD}a &#x202e; b {STEP}", "step 1: its text must be visible: it has the character 0x202e"),
         (f"{HEAD}[state](?scene={LINK} 'the moon')", "step 1: the spotlight must be one of picture, .*'the moon'"),
         (b"\xff\xfe" + HEAD.encode(), "one.md: must be UTF-8"),
@@ -761,4 +782,7 @@ def test_every_number_in_a_story_is_tested(story):
     found = unmarked(story.title, [state(step.scene) for step in story.steps])
     for step in story.steps:
         found += unmarked(step.html, [state(step.scene)]) + unmarked(step.notes, [state(step.scene)])
+        if step.ask is not None:  # about any step
+            asked = " ".join((step.ask.text, *step.ask.choices))
+            found += unmarked(asked, [state(each.scene) for each in story.steps])
     assert found == []

@@ -212,7 +212,7 @@ def word(text: str) -> None:
     """Parse confirmations from viewers and browsers."""
     if found := frame_channel.CONFIRMATION.fullmatch(text):
         int(found[2]), float(found[3])
-    for pattern in (handlers.CONFIRMED, handlers.ACT):
+    for pattern in (handlers.CONFIRMED, handlers.ACT, handlers.VOTE):
         pattern.fullmatch(text)
 
 
@@ -267,5 +267,7 @@ PARSERS = {
     ),
     "equations, as kernels": Parser(files("compute/labs/equations/presets/*.txt"), as_text(kernels)),
     "message of Bokeh's": Parser(lambda: [MESSAGE.encode()], as_text(message), (ProtocolError,)),
-    "word of a viewer, or of a frame": Parser(lambda: [b"frame p1 12 0.001", b"ok 12", b"do next"], as_text(word)),
+    "word of a viewer, or of a frame": Parser(
+        lambda: [b"frame p1 12 0.001", b"ok 12", b"do next", b"vote 3 1 abcdefghij-_0123"], as_text(word)
+    ),
 }

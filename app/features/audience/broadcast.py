@@ -2,7 +2,8 @@
 
 A message is binary: the length of its header (4 bytes, little-endian), the header (JSON), and a picture (PNG or WebP),
 which is empty if the viewer already has the current one. The header contains the message's `number`, the capture time
-`at` (seconds of the monotonic clock), and the `state` if it changed since the viewer's last message.
+`at` (seconds of the monotonic clock), and the `state` if it changed since the viewer's last message. A message with
+`answer` alone answers a viewer's vote and is not confirmed.
 
 A viewer replies "ok <number>" after painting and then receives the latest picture and state. A slow viewer skips
 pictures, so no queue grows and viewers do not delay each other. Each message is serialized once for all viewers.
@@ -45,6 +46,12 @@ class Counts:
     dropped: int = 0
 
 
+def packed(head: Mapping[str, Any], picture: bytes = b"") -> bytes:
+    """Return a message with this header."""
+    text = json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()
+    return len(text).to_bytes(4, "little") + text + picture
+
+
 class Broadcast:
     """The viewers of one room and the content that they display. Used only on the server's event loop."""
 
@@ -58,6 +65,9 @@ class Broadcast:
 
     def __len__(self) -> int:
         return len(self._progress)
+
+    def __contains__(self, viewer: object) -> bool:
+        return viewer in self._progress
 
     @property
     def ready(self) -> bool:
@@ -127,7 +137,5 @@ class Broadcast:
             head: dict[str, Any] = {"number": self._number, "at": self._at}
             if state:
                 head["state"] = self._state
-            text = json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()
-            message = len(text).to_bytes(4, "little") + text + (self._picture if picture else b"")
-            self._packed[picture, state] = self._number, message
+            self._packed[picture, state] = self._number, packed(head, self._picture if picture else b"")
         return self._packed[picture, state]

@@ -109,7 +109,7 @@ def coloured_image(
 
 INTERVAL = 0.11  # s between pictures: nine per second, of which an unconfirmed text message costs one
 WORDS_INTERVAL = 0.4  # s between polls of the text
-ACTS = ("next", "previous", "freeze")  # commands of a lecturer's window
+ACTS = ("next", "previous", "freeze", "vote")  # commands of a lecturer's window
 log = logging.getLogger(__name__)
 
 
@@ -127,6 +127,9 @@ class Subject(Protocol):
 
     def acts(self) -> Mapping[str, Callable[[], object]]:
         """Return the callback of each command in ACTS."""
+
+    def vote(self, number: int, token: str, choice: int) -> str:
+        """Count a follower's choice in vote `number`; return the confirmation, or raise VoteRefused."""
 
 
 @cache
@@ -156,6 +159,10 @@ class PageFeed:
         """Run a command of ACTS and send its result with the next poll."""
         self._subject.acts()[name]()
         self._words_at = 0.0
+
+    def vote(self, number: int, token: str, choice: int) -> str:
+        """Count a follower's choice in vote `number`; return the confirmation, or raise VoteRefused."""
+        return self._subject.vote(number, token, choice)
 
     @property
     def viewed(self) -> bool:

@@ -1,10 +1,11 @@
-// A follower's page: the lecturer's picture and text, a link to the same lab, and a button to leave.
+// A follower's page: the lecturer's picture and text, the vote of a story's step, a link to the same lab, and a button to
+// leave.
 import { explainWords, markWords } from './explain.js';
-import { definitions, heading, paragraphs, socketAddress, view } from './viewer.js';
+import { definitions, heading, histogram, paragraphs, socketAddress, text, view, votes } from './viewer.js';
 import { LABELS, WORDS } from './words.js';
 
 const ALOUD = 8000;                                         // ms between descriptions for a screen reader
-const PARTS = ['lab', 'follow', 'ask', 'code', 'said', 'shown', 'picture', 'headline', 'sentence', 'story', 'values', 'try', 'aloud'];
+const PARTS = ['lab', 'follow', 'ask', 'code', 'said', 'vote', 'shown', 'picture', 'headline', 'sentence', 'story', 'values', 'try', 'aloud'];
 const parts = Object.fromEntries(PARTS.map((id) => [id, document.getElementById(id)]));
 const code = location.pathname.split('/').at(-1).toUpperCase();
 
@@ -29,8 +30,55 @@ const explain = () => {                                     // the first occurre
   }
 };
 
+// A random token, by which a phone votes once, also after a reload; it is removed at the end of the room.
+const TOKEN = `vote ${code}`;
+let token = '';
+const stored = (act) => { try { return act(sessionStorage); } catch { return null; } };     // a browser may forbid storage
+const ownToken = () => {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  token ||= stored((store) => store.getItem(TOKEN)) ?? btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_');
+  stored((store) => store.setItem(TOKEN, token));
+  return token;
+};
+
+let ballot = {};                                            // the latest answer to a vote: { vote, choice, said }
+let asked = '';                                             // the vote that is shown
+const showVote = (vote) => {
+  const key = vote ? JSON.stringify(vote) : '';
+  if (key == asked) return;
+  asked = key;
+  parts.vote.hidden = !vote;
+  if (!vote) return;
+  const { number, question, choices, open, counts } = vote;
+  const found = [text('h3', question)];
+  if (open) {
+    const buttons = choices.map((choice, i) => {
+      const button = Object.assign(text('button', choice), { type: 'button' });
+      button.addEventListener('click', () => connection.send(`vote ${number} ${i + 1} ${ownToken()}`));
+      return button;
+    });
+    const said = text('p', '', 'step');
+    said.setAttribute('role', 'status');
+    found.push(...buttons, said);
+  } else {
+    found.push(histogram(choices, counts), text('p', `The vote is closed: ${votes(counts.reduce((a, b) => a + b, 0))}.`, 'step'));
+  }
+  parts.vote.replaceChildren(...found);
+  markChoice(vote);
+};
+const markChoice = ({ number, open }) => {
+  if (!open) return;
+  const own = ballot.vote == number ? ballot : { choice: 0, said: '' };
+  for (const [i, button] of [...parts.vote.querySelectorAll('button')].entries()) button.setAttribute('aria-pressed', String(own.choice == i + 1));
+  parts.vote.querySelector('[role=status]').textContent = own.said;
+};
+const answered = ({ vote, choice, said }) => {              // after a refusal the earlier choice counts
+  ballot = { vote, said, choice: choice || (ballot.vote == vote ? ballot.choice : 0) };
+  if (asked) markChoice(JSON.parse(asked));
+};
+
 let told = '';                                              // the story step that is shown
-const shown = ({ lab, phase, headline, sentence, values, facts, story, link, away, waits }) => {
+const shown = ({ lab, phase, headline, sentence, values, facts, story, vote, link, away, waits }) => {
   parts.lab.textContent = lab ?? '';
   parts.headline.textContent = headline ?? '';
   parts.sentence.textContent = sentence ?? '';
@@ -43,6 +91,7 @@ const shown = ({ lab, phase, headline, sentence, values, facts, story, link, awa
     told = key;
     parts.story.replaceChildren(...(story ? [heading(story), ...paragraphs(story.text)] : []));
   }
+  showVote(vote);
   parts.try.hidden = !link;
   if (link) parts.try.href = `../app?${link}`;
   document.body.classList.toggle('old', Boolean(waits));
@@ -55,11 +104,16 @@ const shown = ({ lab, phase, headline, sentence, values, facts, story, link, awa
 
 const connection = view(socketAddress(), parts.picture, {
   shown,
+  answered,
   painted: () => { parts.shown.hidden = false; },
   told: ({ words, lost, final }) => {
     document.body.classList.toggle('lost', lost);
     if (words) say(words);
-    if (final) ended();
+    if (final) {
+      showVote(null);
+      stored((store) => store.removeItem(TOKEN));
+      ended();
+    }
   },
 });
 

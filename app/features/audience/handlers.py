@@ -3,7 +3,8 @@
 The routes are under the server's prefix, next to /app: /follow/CODE and /lecturer/TOKEN are pages, each with a
 WebSocket at …/ws and with scripts and style sheets in the same folder. The HTML is the same for every code; only the
 WebSocket reports whether the room exists. Viewers send messages of a few bytes in a fixed format; any other message
-closes the connection. app/server/access.py checks Host and Origin before; cookies and other credentials are not used.
+closes the connection. A follower votes by "vote NUMBER CHOICE TOKEN", with one token per connection, and receives an
+answer in words. app/server/access.py checks Host and Origin before; cookies and other credentials are not used.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 from tornado.websocket import WebSocketHandler
 
-from app.features.audience.broadcast import BROKEN
+from app.features.audience.broadcast import BROKEN, BUSY, ENDED, packed
 from app.features.audience.feed import ACTS
-from app.features.audience.rooms import Feed, ViewerRefused, rooms
+from app.features.audience.rooms import OVER, TOO_MANY_VOTES, Feed, GuessBudget, ViewerRefused, rooms
 from app.page.explain import LABELS, WORDS
 from app.page.theme import DARK, LIGHT
 from app.server.hosts import socket_sources
 from app.tab.frame_channel import write_at_once
+from compute.votes import VoteRefused
 
 HERE = Path(__file__).parent
 SHARED = {"explain.js": HERE.parents[1] / "static"}  # folders of the files that the page uses as well
@@ -47,7 +49,10 @@ POLICY = (
 )
 CONFIRMED = re.compile(r"ok (\d{1,15})", re.ASCII)
 ACT = re.compile(rf"do ({'|'.join(ACTS)})", re.ASCII)
+VOTE = re.compile(r"vote (\d{1,5}) (\d) ([\w-]{16})", re.ASCII)  # number of the vote, choice, token: 96 random bits
+VOTES = 20, 2.0  # per connection: (burst, rate per second), as in app/features/audience/rooms.py
 MOST_MESSAGE = 32  # bytes
+NOT_OURS = "That is no message of this page."
 PING = 20.0  # s between pings that detect dead connections
 UNREAD = 2**20  # bytes buffered per viewer besides the current message: viewers can confirm without reading
 
@@ -126,15 +131,20 @@ class ViewerSocket(WebSocketHandler):
         raise NotImplementedError
 
     def take(self, feed: Feed, message: str) -> bool:
-        """Handle a viewer's message; return False if invalid."""
+        """Handle a viewer's message; return False if invalid. Raise ViewerRefused to close the connection."""
         raise NotImplementedError
 
     def on_message(self, message: str | bytes) -> None:
         """Handle a message; close the connection if invalid."""
         feed = self._feed
-        if feed is not None and not (isinstance(message, str) and self.take(feed, message)):
+        if feed is None:
+            return
+        try:
+            if not (isinstance(message, str) and self.take(feed, message)):
+                raise ViewerRefused(BROKEN, NOT_OURS)  # noqa: TRY301 - as in `take`
+        except ViewerRefused as refused:
             self.on_close()
-            self.dismiss(BROKEN, "That is no message of this page.")
+            self.dismiss(refused.code, refused.why)
 
     def on_close(self) -> None:
         """Remove this socket from its feed, if it joined one."""
@@ -157,6 +167,11 @@ class ViewerSocket(WebSocketHandler):
 class FollowSocket(ViewerSocket):
     """WebSocket of a follower's page."""
 
+    def initialize(self, name: str) -> None:
+        """Set the room code in the URL."""
+        super().initialize(name)
+        self._token, self._votes = "", GuessBudget(*VOTES)
+
     def enter(self) -> Feed:
         """Join the followers of the room in the URL; raise ViewerRefused if it does not exist or is full."""
         return rooms().follow(self._name.upper(), self, self.request.remote_ip or "")
@@ -166,9 +181,28 @@ class FollowSocket(ViewerSocket):
         feed.followers.leave(self)
 
     def take(self, feed: Feed, message: str) -> bool:
-        """Handle a confirmation; return False for any other message."""
+        """Handle a vote or a confirmation; return False for any other message."""
+        if vote := VOTE.fullmatch(message):
+            return self._vote(feed, int(vote[1]), vote[3], int(vote[2]))
         found = CONFIRMED.fullmatch(message)
         return found is not None and feed.followers.confirm(self, int(found[1]))
+
+    def _vote(self, feed: Feed, number: int, token: str, choice: int) -> bool:
+        """Count a vote and answer it; return False if this connection has voted with another token."""
+        if self not in feed.followers:
+            raise ViewerRefused(ENDED, OVER)
+        if not self._votes.left():
+            raise ViewerRefused(BUSY, TOO_MANY_VOTES)
+        self._votes.spend()
+        self._token = self._token or token
+        if token != self._token:
+            return False
+        try:
+            answer = {"vote": number, "choice": choice, "said": feed.vote(number, token, choice)}
+        except VoteRefused as refused:
+            answer = {"vote": number, "choice": 0, "said": str(refused)}
+        self.deliver(packed({"answer": answer}))
+        return True
 
 
 class LecturerSocket(ViewerSocket):

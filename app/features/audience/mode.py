@@ -34,6 +34,7 @@ from app.tab.restore import beginning
 from compute.devices.backends import backend
 from compute.export.link import NAME, RUN, link_in_query, packed, unpacked
 from compute.stories import Story, StoryStep
+from compute.votes import Vote, VoteRefused
 
 TICK = 500  # ms between two updates of the number of followers
 LONGEST_ADDRESS = 300  # characters
@@ -53,8 +54,18 @@ class StorySource(Protocol):
     def step(self) -> StoryStep | None:
         """The current step."""
 
+    @property
+    def vote(self) -> Vote | None:
+        """The vote of the current step."""
+
     def go(self, number: int) -> None:
         """Go to step `number`, if it exists."""
+
+    def turn_vote(self) -> None:
+        """Close the vote, or begin it again."""
+
+    def close_vote(self) -> None:
+        """Close the vote if it is open."""
 
 
 @runtime_checkable
@@ -158,6 +169,8 @@ class AudienceMode(Feature):
 
     def end(self) -> None:
         """End the room."""
+        if self.code and self._story_source is not None:
+            self._story_source.close_vote()  # deletes the phones' tokens
         rooms().end(self.code)
         self.code = self._problem = ""
         self._show()
@@ -262,8 +275,21 @@ class AudienceMode(Feature):
             return {"lab": "", "away": self.away}
         waits = tab.session.latest is None  # the picture still belongs to another lab
         words = {**lab_words(tab), "link": self._try(tab.address.query), "away": self.away, "waits": waits}
-        step = step_words(stories, 0)
-        return words | ({"story": step} if step else {})
+        step, vote = step_words(stories, 0), self._vote
+        return words | ({"story": step} if step else {}) | ({"vote": vote.shown()} if vote else {})
+
+    @property
+    def _vote(self) -> Vote | None:
+        """The vote of the story's step that the page shows."""
+        stories = self._story_source
+        return stories.vote if stories is not None and stories.open else None
+
+    def vote(self, number: int, token: str, choice: int) -> str:
+        """Count a follower's choice in vote `number`; return the confirmation, or raise VoteRefused."""
+        vote = self._vote
+        if vote is None or vote.number != number:
+            raise VoteRefused("This vote is over.")
+        return vote.cast(token, choice)
 
     def _try(self, query: str) -> str:
         """Return the link "Try it yourself" for the address `query`; "" without an address or if switched off.
@@ -283,11 +309,12 @@ class AudienceMode(Feature):
 
     def notes(self) -> dict[str, Any]:
         """Return the data that only the lecturer sees."""
-        stories, freezer = self._story_source, self._freezer
+        stories, freezer, vote = self._story_source, self._freezer, self._vote
         step = stories.step if stories is not None and stories.open else None
         return {
             "notes": paragraphs(step.notes) if step else [],
             "next": step_words(stories, 1),
+            "votes": vote.counts if vote else None,
             "followers": len(self._feed.followers) if self.code else None,
             "code": self.code,
             "frozen": freezer is not None and freezer.frozen,
@@ -307,10 +334,16 @@ class AudienceMode(Feature):
             if stories is not None and stories.open:
                 stories.go(stories.number + steps)
 
+        def turn_vote() -> None:
+            """Close or begin the vote of the story's step if still open."""
+            if stories is not None and stories.open:
+                stories.turn_vote()
+
         return {
             "next": soon(lambda: turn(1)),
             "previous": soon(lambda: turn(-1)),
             "freeze": soon(freezer.freeze if freezer is not None else lambda: None),
+            "vote": soon(turn_vote),
         }
 
 

@@ -39,6 +39,7 @@ MOST_ADDRESSES = 4096  # stored buckets: by ALL_GUESSES some 2,400 addresses can
 NO_ROOM = "There is no room with this code, or it is over."
 NO_WINDOW = "This window's page is closed. Open the window from the lab's page again."
 OVER = "The lecturer has ended the room. Thank you for following."
+TOO_MANY_VOTES = "Too many votes at once. This page reconnects in a few seconds."
 TRY_AGAIN = "Too many codes are being tried. This page retries in a few seconds."
 ROOM_FULL = "The room is full. This page retries in a few seconds."
 WINDOWS_FULL = "This page has as many windows as it may have. Close one of them."
@@ -130,6 +131,9 @@ class Feed(Protocol):
 
     def act(self, name: str) -> None:
         """Run a command of app.features.audience.feed.ACTS for a lecturer's window."""
+
+    def vote(self, number: int, token: str, choice: int) -> str:
+        """Count a follower's choice in vote `number`; return the confirmation, or raise VoteRefused."""
 
 
 class Rooms:

@@ -4,8 +4,9 @@ const FINAL = [4404, 4410, 4400];                           // close codes witho
 const FIRST = 500, LONGEST = 15000;                         // ms, bounds of the delay before a retry
 const utf8 = new TextDecoder();
 
-// Callbacks: told({words, lost, final}) after a change of the connection, shown(state) and painted(width, height).
-export function view(address, canvas, { told, shown, painted = () => {} }) {
+// Callbacks: told({words, lost, final}) after a change of the connection, shown(state), painted(width, height), and
+// answered({vote, choice, said}) to a vote.
+export function view(address, canvas, { told, shown, painted = () => {}, answered = () => {} }) {
   const pen = canvas.getContext('2d');
   let socket = null, wait = FIRST, timer = null, wanted = false, newest = 0;
 
@@ -23,6 +24,10 @@ export function view(address, canvas, { told, shown, painted = () => {} }) {
   const take = async (own, data) => {
     const length = new DataView(data).getUint32(0, true);
     const head = JSON.parse(utf8.decode(new Uint8Array(data, 4, length)));
+    if (head.answer) {                                      // is not confirmed
+      answered(head.answer);
+      return;
+    }
     if (head.state) shown(head.state);
     const bytes = new Uint8Array(data, 4 + length);
     if (bytes.length) {
@@ -107,6 +112,22 @@ export const definitions = (pairs) => pairs.map(([name, words]) => {
   pair.append(text('dt', name), text('dd', words));
   return pair;
 });
+
+// The number of votes in words.
+export const votes = (count) => (count == 1 ? '1 vote' : `${count} votes`);
+
+// A histogram of the votes: a list with a bar, a number and a share for each choice.
+export function histogram(choices, counts) {
+  const all = counts.reduce((sum, count) => sum + count, 0), list = document.createElement('ul');
+  list.className = 'bars';
+  list.append(...choices.map((choice, i) => {
+    const row = document.createElement('li'), bar = text('i', ''), share = Math.round(100 * counts[i] / Math.max(all, 1));
+    bar.style.width = `${share}%`;
+    row.append(text('span', choice), text('b', `${counts[i]} · ${share} %`), bar);
+    return row;
+  }));
+  return list;
+}
 
 // The title and step number of a story.
 export const heading = (story) => text('p', `${story.title} · ${story.number} of ${story.of}`, 'step');

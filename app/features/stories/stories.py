@@ -5,12 +5,17 @@ other settings of the lecturer are kept; "back to the step" restores everything.
 going backwards, the next step is restored completely, so that a story cannot break. States that must be computed or
 replayed first are restored by the Restorer (app/tab/restore.py).
 
+A step may ask a question: its vote opens as the step is shown, and closes by a key or as the next step is shown. Phones
+vote by way of the audience (app/features/audience); without phones the lecturer counts hands.
+
 A step is applied after the browser has drawn the lab: see app/page/lab_choice.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +33,7 @@ from compute.devices.backends import preferred
 from compute.export.scene import Scene
 from compute.lab.lab import control_label, number_types
 from compute.stories import AREAS, Story, StoryStep, stories, values_alone
+from compute.votes import Vote
 
 TICK = 250  # ms between two comparisons of the lab with the step
 AT_WORK = ("running", "paused")  # phases of a session that accepts values
@@ -49,6 +55,7 @@ class StoryCard(Card):
     It is at the top of the right column, or in a sheet below the picture on a phone: see app/page/layout.py.
     """
 
+    vote = param.Dict(default={}, doc="The vote of the step; {} without a question.")
     sheet = param.Integer(default=0, doc="Height in px of the sheet below the picture; 0: it is in the right column.")
 
     _esm = card_script(Path(__file__).with_name("stories.js"))
@@ -62,7 +69,10 @@ class StoryTeller(Feature):
 
     name, order, key = "stories", 30, "t"
     symbol, tip = "menu_book", "Stories: a lecture in steps (T)"
-    help = (HelpRow(70, "**T**", "stories; then **←** **→** or a remote's keys: the steps, **B**: back to the step"),)
+    help = (
+        HelpRow(70, "**T**", "stories; then **←** **→** or a remote's keys: the steps, **B**: back to the step"),
+        HelpRow(75, "**Y**", "close the vote of a story's step, or vote again"),
+    )
 
     def __init__(self, page: FeaturePage) -> None:
         super().__init__(page)
@@ -72,6 +82,8 @@ class StoryTeller(Feature):
         self._pending: Collection[str] | None = None  # names of the values to set, () for all; None: none is pending
         self._away = False  # whether the lab differs from the step
         self._ticking: Any = None
+        self._votes: dict[int, Vote] = {}  # of the story, by the index of the step
+        self._numbers = count(1)  # of votes
         self.card = StoryCard(self.receive)
         self.column = (self.card,)
 
@@ -81,13 +93,18 @@ class StoryTeller(Feature):
         return self.story.steps[self.number] if self.story else None
 
     @property
+    def vote(self) -> Vote | None:
+        """The vote of the current step, None if it asks nothing."""
+        return self._votes.get(self.number) if self.story else None
+
+    @property
     def keys(self) -> Mapping[str, Callable[[], None]]:
         """The key of the stories and, while one is open, those of its steps; remote controls send the page keys."""
         if self.story is None or not self.open:
             return super().keys
         on, back = lambda: self.go(self.number + 1), lambda: self.go(self.number - 1)
-        steps = {"arrowright": on, "pagedown": on, "arrowleft": back, "pageup": back, "b": self.back}
-        return {**super().keys, **steps}
+        steps = {"arrowright": on, "pagedown": on, "arrowleft": back, "pageup": back}
+        return {**super().keys, **steps, "b": self.back, "y": self.turn_vote}
 
     @property
     def in_column(self) -> bool:
@@ -121,7 +138,10 @@ class StoryTeller(Feature):
         """Open the story of that name."""
         story = next((each for each in stories().stories if each.name == name), None)
         if story is not None:
+            self.close_vote()
+            self._votes.clear()
             self.story, self.number, self._pending, self._away = story, 0, (), False
+            self._ask()
             self.page.use_column()
             self._show()
             self._tick()
@@ -130,7 +150,9 @@ class StoryTeller(Feature):
         """Go to step `number`, if it exists."""
         if self.story is None or not 0 <= number < len(self.story.steps):
             return
+        self.close_vote()
         before, self.number = self.number, number
+        self._ask()
         whole = self._away or number < before or self._pending is not None
         self._pending, self._away = (() if whole else self._names_in_story()), False
         self._show()
@@ -142,8 +164,31 @@ class StoryTeller(Feature):
             self._pending = ()
             self._tick()
 
+    def turn_vote(self) -> None:
+        """Close the step's vote, or begin it again without its earlier votes."""
+        vote = self.vote
+        if vote is not None and vote.open:
+            self.close_vote()
+        else:
+            self._votes.pop(self.number, None)
+            self._ask()
+        self._show_vote()
+
+    def close_vote(self) -> None:
+        """Close the step's vote if it is open."""
+        if self.vote is not None:
+            self.vote.close()
+
+    def _ask(self) -> None:
+        """Open the vote of a step that asks a question, unless it already has votes."""
+        if self.vote is not None and not any(self.vote.counts):
+            self._votes.pop(self.number)
+        if self.step is not None and self.step.ask is not None and self.vote is None:
+            self._votes[self.number] = Vote(self.step.ask, next(self._numbers))
+
     def _list(self) -> None:
         """Return to the list."""
+        self.close_vote()
         self._leave()
         self.story = None
         self.page.use_column()
@@ -164,6 +209,12 @@ class StoryTeller(Feature):
                 self.go(self.number + way)
             case {"do": "back"}:
                 self.back()
+            case {"do": "vote"}:
+                self.turn_vote()
+            case {"hands": [int(choice), int(number)]} if self.vote is not None:
+                with suppress(ValueError):  # the field shows the bounds, and the number that counts
+                    self.vote.count_hands(choice, number)
+                self._show_vote()
             case {"do": "list"}:
                 self._list()
             case {"do": "close"} if self.open:
@@ -180,6 +231,7 @@ class StoryTeller(Feature):
     def _tick(self) -> None:
         """Apply the step as soon as its lab accepts values, then watch for deviations from it."""
         tab, step = self.page.current, self.step
+        self._show_vote()
         if step is None or tab is None or not tab.drawn:
             return
         if tab.session.lab is not step.scene.kind:
@@ -248,6 +300,7 @@ class StoryTeller(Feature):
 
     def _show(self) -> None:
         """Show the list, the step, or nothing."""
+        self._show_vote()
         if not self.open:
             self.card.content = {}
         elif self.story is None:
@@ -263,6 +316,11 @@ class StoryTeller(Feature):
                 "title": self.story.title, "number": self.number + 1, "of": len(self.story.steps), "html": step.html,
                 "away": self._away, **self._pointing(step),
             }  # fmt: skip
+
+    def _show_vote(self) -> None:
+        """Update the vote on the card: while it is open, the number of votes, but not their distribution."""
+        vote = self.vote if self.open else None
+        self.card.vote = {} if vote is None else {**vote.shown(), "total": sum(vote.counts), "hands": [*vote.hands]}
 
     def _pointing(self, step: StoryStep) -> dict[str, str]:
         """Return the target of the ring: an area of the page, or the label of a parameter's control."""

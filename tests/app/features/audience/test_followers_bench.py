@@ -40,6 +40,24 @@ def test_a_crowd_gets_what_is_shown_and_says_how_late(rooms, monkeypatch, capsys
     served(test)
 
 
+def test_a_crowd_votes_while_a_vote_is_open(rooms, monkeypatch, capsys):
+    monkeypatch.setattr(followers, "SETTLE", 0.0)
+    monkeypatch.setattr(followers, "REVOTE", 0.0)
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        task = asyncio.create_task(crowd(f"ws://{address}/follow/{code}/ws", 5, 1.5))
+        await until(lambda: "there" in capsys.readouterr().out)
+        feed.followers.show_state({"vote": feed.poll.shown()})
+        await until(lambda: sum(feed.poll.counts) == 5)
+        found = await task
+        assert 0 < found["voted"] <= found["voted_p95"]
+        assert feed.poll.tokens == 5
+
+    served(test)
+
+
 def test_a_follower_who_is_sent_away_is_told(rooms, monkeypatch):
     monkeypatch.setattr(followers, "SETTLE", 0.0)
     feed = Fed()

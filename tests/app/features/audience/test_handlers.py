@@ -7,7 +7,7 @@ import json
 import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,11 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application
-from tornado.websocket import WebSocketClientConnection, websocket_connect
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
 from app.features.audience import handlers
-from app.features.audience.broadcast import BROKEN, ENDED, UNKNOWN
-from app.features.audience.rooms import Rooms, ViewerRefused
+from app.features.audience.broadcast import BROKEN, BUSY, ENDED, UNKNOWN
+from app.features.audience.rooms import OVER, TOO_MANY_VOTES, Rooms, ViewerRefused
 from app.page.explain import LABELS, WORDS
 from tests.app.features.audience.test_broadcast import Onlooker
 from tests.app.features.audience.test_rooms import Fed
@@ -78,6 +78,9 @@ async def connected(address: str) -> AsyncIterator[WebSocketClientConnection]:
         socket.close()
 
 
+TOKEN = "abcdefghij-_0123"
+
+
 async def until(condition: Callable[[], Any]) -> None:
     """Wait until the condition is true; `served` limits the time."""
     while not condition():  # noqa: ASYNC110 the conditions that are polled send no event
@@ -120,7 +123,10 @@ def test_a_follower_gets_words_and_pictures_and_a_slow_one_the_newest(rooms):
     served(test)
 
 
-@pytest.mark.parametrize("sent", ["", "ok 7", "ok ١", "do next", "ok 1 ", b"ok 1", "x" * 1000, "ok " + "1" * 20])
+@pytest.mark.parametrize("sent", ["", "ok 7", "ok ١", "do next", "ok 1 ", b"ok 1", "x" * 1000, "ok " + "1" * 20,
+                                  "vote", "vote 1 1", f"vote 1 1 {TOKEN}x", f"vote 1 10 {TOKEN}", f"vote 1 -1 {TOKEN}",
+                                  f"vote 123456 1 {TOKEN}", f"vote 1 1 {TOKEN[:-1]}<", f"vote 1 ١ {TOKEN}",
+                                  f"vote 1 1 {TOKEN}".encode(), "do vote"])  # fmt: skip
 def test_who_sends_anything_else_than_a_confirmation_is_out(rooms, sent):
     """The message "do next" belongs to the lecturer's window; 7 was never sent; the digit is an Arabic 1."""
     feed = Fed()
@@ -135,6 +141,97 @@ def test_who_sends_anything_else_than_a_confirmation_is_out(rooms, sent):
             assert found == BROKEN or len(sent) > handlers.MOST_MESSAGE  # Tornado does not read it
             await until(lambda: not len(feed.followers))
             assert feed.acts == []
+            assert feed.poll.counts == [0, 0]
+
+    served(test)
+
+
+async def answer(socket: WebSocketClientConnection) -> dict[str, Any]:
+    """Return the answer to a vote."""
+    head, picture = await message(socket)
+    assert (list(head), picture) == (["answer"], b"")
+    return head["answer"]
+
+
+def test_votes_are_answered_in_words_and_count_once_per_token(rooms):
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        async with connected(f"{address}/follow/{code}") as one, connected(f"{address}/follow/{code}") as other:
+            await until(lambda: len(feed.followers) == 2)
+            for socket in (one, other):  # the same phone, whose first connection has not ended yet
+                await socket.write_message(f"vote 1 1 {TOKEN}")
+                found = await answer(socket)
+                assert (found["vote"], found["choice"]) == (1, 1)
+                assert "is counted" in found["said"]
+            assert feed.poll.counts == [1, 0]
+            await one.write_message(f"vote 1 2 {TOKEN}")
+            assert "is changed" in (await answer(one))["said"]
+            await one.write_message(f"vote 1 9 {TOKEN}")
+            assert await answer(one) == {"vote": 1, "choice": 0, "said": "This vote has the choices 1 to 2, not 9."}
+            assert feed.poll.counts == [0, 1]
+            feed.poll.close()
+            await one.write_message(f"vote 1 1 {TOKEN}")
+            assert await answer(one) == {"vote": 1, "choice": 0, "said": "The vote is closed."}
+            assert feed.poll.counts == [0, 1]
+            feed.followers.show_state({"lab": "Diffusion"})  # answers are not confirmed
+            head, _ = await message(one)
+            await one.write_message(f"ok {head['number']}")
+            await one.write_message(f"vote 1 1 {TOKEN}")
+            assert (await answer(one))["said"] == "The vote is closed."
+
+    served(test)
+
+
+def test_a_connection_has_one_token_and_a_limited_rate_of_votes(rooms):
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        async with connected(f"{address}/follow/{code}") as socket:
+            await socket.write_message(f"vote 1 1 {TOKEN}")
+            await answer(socket)
+            await socket.write_message(f"vote 1 1 {TOKEN[::-1]}")
+            assert (await closed(socket))[0] == BROKEN
+            assert feed.poll.counts == [1, 0]
+        async with connected(f"{address}/follow/{code}") as socket:
+            for _ in range(10 * handlers.VOTES[0]):
+                await socket.write_message(f"vote 1 2 {TOKEN}")
+            assert await closed(socket) == (BUSY, TOO_MANY_VOTES)
+            assert feed.poll.counts == [0, 1]
+            await until(lambda: not len(feed.followers))
+
+    served(test)
+
+
+def test_a_vote_that_arrives_after_the_end_of_its_room_does_not_count(rooms):
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        async with connected(f"{address}/follow/{code}") as socket:
+            await until(lambda: len(feed.followers))
+            rooms.end(code)
+            with suppress(WebSocketClosedError):
+                await socket.write_message(f"vote 1 1 {TOKEN}")
+            assert await closed(socket) == (ENDED, OVER)
+            assert feed.poll.counts == [0, 0]
+
+    served(test)
+
+
+def test_two_hundred_phones_vote_at_once(rooms):
+    feed = Fed()
+    code = rooms.open(feed)
+
+    async def test(address: str) -> None:
+        async with AsyncExitStack() as stack:
+            sockets = [await stack.enter_async_context(connected(f"{address}/follow/{code}")) for _ in range(200)]
+            await asyncio.gather(*(one.write_message(f"vote 1 {1 + i % 2} {i:016d}") for i, one in enumerate(sockets)))
+            for one in sockets:
+                assert "counted" in (await answer(one))["said"]
+            assert feed.poll.counts == [100, 100]
 
     served(test)
 
@@ -238,8 +335,8 @@ def test_a_lecturers_window_may_ask_for_its_acts_alone(rooms):
             await until(lambda: len(feed.windows))
             for act in handlers.ACTS:
                 await socket.write_message(f"do {act}")
-            await until(lambda: len(feed.acts) == 3)
-            assert feed.acts == ["next", "previous", "freeze"]
+            await until(lambda: len(feed.acts) == 4)
+            assert feed.acts == ["next", "previous", "freeze", "vote"]
             await socket.write_message("do end")
             assert (await closed(socket))[0] == BROKEN
         async with connected(f"{address}/lecturer/{token[:-1]}") as socket:

@@ -14,6 +14,7 @@ from app.features.audience.rooms import MOST_ROOMS, Rooms
 from app.page.qr_code import qr
 from compute.export.link import link_in_query, packed, unpacked
 from compute.export.scene import Scene
+from compute.votes import Question, Vote, VoteRefused
 from tests.app.features.audience.test_broadcast import Onlooker
 from tests.app.features.audience.test_rooms import Fed
 
@@ -48,11 +49,27 @@ class FakeBar:
         self.room = words
 
 
+class Stories:
+    """The stories, as far as viewers depend on them."""
+
+    open, story, number, step, vote = False, None, 0, None, None
+
+    def go(self, number):
+        self.number = number
+
+    def turn_vote(self):
+        self.vote.open = not self.vote.open
+
+    def close_vote(self):
+        if self.vote is not None:
+            self.vote.close()
+
+
 @pytest.fixture
 def audience(rooms, monkeypatch):
     """Return the audience mode of an empty page; no event loop runs, so the feed sends nothing."""
     page = SimpleNamespace(document=Document(), current=None, visible=True, presenting=True)
-    page.stories = SimpleNamespace(open=False, story=None, number=0, step=None, go=None)
+    page.stories = Stories()
     page.bar = FakeBar()
     page.features = [page.stories, page.bar]
     audience = AudienceMode(page)
@@ -90,6 +107,36 @@ def test_a_story_that_was_closed_is_not_led_on_by_the_lecturer_s_window(audience
             callback.callback()
         assert sorted(gone) == wanted
         gone.clear()
+
+
+def test_phones_vote_on_the_open_story_alone_and_the_end_of_the_room_deletes_their_tokens(audience):
+    teller = audience.page.stories
+    show(audience, None)
+    audience.page.current = None
+    teller.vote = Vote(Question("Why?", ("a", "<b>b</b>")), 3)
+    for number in (3, 4):  # no story is open
+        with pytest.raises(VoteRefused, match="over"):
+            audience.vote(number, "token", 1)
+    teller.open = True
+    with pytest.raises(VoteRefused, match="over"):
+        audience.vote(2, "token", 1)
+    audience.begin()
+    assert "counted" in audience.vote(3, "token", 2)
+    assert audience.notes()["votes"] == [0, 1]
+    audience.receive({"do": "end"})
+    assert not teller.vote.open
+    assert (teller.vote.tokens, teller.vote.counts) == (0, [0, 1])
+
+
+def test_the_lecturer_s_window_turns_the_vote_of_an_open_story(audience):
+    teller = audience.page.stories
+    teller.vote = Vote(Question("Why?", ("a", "b")), 1)
+    for teller.open, still in ((False, True), (True, False)):
+        audience.acts()["vote"]()
+        for callback in list(audience.page.document.session_callbacks):
+            callback.callback()
+        assert teller.vote.open is still
+        audience.page.document._session_callbacks = set()
 
 
 def test_the_link_is_the_page_s_own_address_and_localhost_has_no_qr_code(audience):

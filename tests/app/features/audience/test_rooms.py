@@ -23,6 +23,7 @@ from app.features.audience.rooms import (
     network,
     new_code,
 )
+from compute.votes import Question, Vote
 from tests.app.features.audience.test_broadcast import Onlooker
 
 
@@ -32,12 +33,16 @@ class Fed:
     def __init__(self) -> None:
         self.followers, self.windows = Broadcast(), Broadcast()
         self.woken, self.acts = 0, []
+        self.poll = Vote(Question("Which is faster?", ("NumPy", "GPU")), 1)
 
     def wake(self) -> None:
         self.woken += 1
 
     def act(self, name: str) -> None:
         self.acts.append(name)
+
+    def vote(self, number: int, token: str, choice: int) -> str:
+        return self.poll.cast(token, choice)
 
 
 def refusal(call, *arguments):

@@ -19,10 +19,11 @@ from compute.labs.diffusion import Diffusion
 from compute.labs.mandelbrot import Mandelbrot
 from compute.stories import VARIABLE
 
+ASK = "ask: Which is faster? NumPy | <b>GPU</b>"
 FIRST = Scene("diffusion", {"r": 0.125, "preset": "noise"})
 CHANGED = Scene("diffusion", {"r": 0.2}, steps=40, history=({"step": 20, "set": {"r": 0.1}},))
 STEPS = (
-    f'[state](?scene={packed(FIRST)} "r")',
+    f'{ASK}\n\n[state](?scene={packed(FIRST)} "r")',
     f'Two. [state](?scene={packed(Scene("diffusion", {"r": 0.25, "preset": "noise"}))}&run=1 "picture; go on")',
     f"Three. [state](?scene={packed(Scene('diffusion', {'r': 0.2, 'preset': 'noise', 'backend': 'cpu_numpy'}))})",
     f"Four. [state](?scene={packed(Scene('mandelbrot', {'zoom': '1e3'}))})",
@@ -210,6 +211,57 @@ def test_keys_lead_and_are_given_back(page, teller):
     teller.toggle()  # the same story is there again
     assert teller.card.content["number"] == 1
     assert "arrowright" in teller.keys
+
+
+def test_a_step_s_vote_opens_with_it_and_closes_with_the_next_one(page, teller):
+    asked = {"number": 1, "question": "Which is faster?", "choices": ["NumPy", "<b>GPU</b>"]}
+    assert teller.card.vote == {**asked, "open": True, "total": 0, "hands": [0, 0]}
+    vote = teller.vote
+    vote.cast("a", 2)
+    teller.card._handle_msg({"hands": [1, 5]})
+    teller._tick()
+    assert teller.card.vote == {**asked, "open": True, "total": 6, "hands": [5, 0]}  # without the distribution
+    teller.go(1)
+    assert not vote.open
+    assert vote.tokens == 0
+    assert (teller.vote, teller.card.vote) == (None, {})
+    teller.go(0)
+    assert teller.card.vote["counts"] == [5, 1]
+
+
+def test_a_vote_is_closed_and_begun_again_by_a_key(page, teller):
+    teller.vote.cast("a", 2)
+    teller.keys["y"]()
+    assert (teller.card.vote["open"], teller.card.vote["counts"]) == (False, [0, 1])
+    teller.card._handle_msg({"do": "vote"})
+    assert (teller.card.vote["open"], teller.card.vote["total"], teller.card.vote["number"]) == (True, 0, 2)
+    teller.keys["y"]()
+    assert teller.card.vote["counts"] == [0, 0]  # also without votes
+    teller.go(1)
+    teller.keys["y"]()  # this step asks nothing
+    assert teller.card.vote == {}
+    teller.go(0)
+    assert teller.card.vote["open"]  # a vote without votes begins again
+
+
+def test_a_hidden_or_closed_story_shows_no_vote(page, teller):
+    vote = teller.vote
+    teller.toggle()
+    assert teller.card.vote == {}
+    teller.toggle()
+    assert teller.vote is vote
+    assert vote.open
+    teller.card._handle_msg({"do": "list"})
+    assert (teller.card.vote, vote.open) == ({}, False)
+
+
+@pytest.mark.parametrize("sent", [[1, -1], [1, 1001], [0, 1], [3, 1], [1, "2"], [1, 1.5], [1], "1", None])
+def test_invalid_numbers_of_hands_change_nothing(page, teller, sent):
+    teller.card._handle_msg({"hands": sent})
+    assert teller.vote.counts == [0, 0]
+    teller.keys["y"]()
+    teller.card._handle_msg({"hands": [1, 5]})  # late
+    assert teller.vote.counts == [0, 0]
 
 
 @pytest.mark.parametrize("message", [{}, {"go": 5}, {"go": "1"}, {"open": 3}, {"open": "nothing"}, {"do": "harm"}])
