@@ -111,8 +111,6 @@ def test_a_story_that_was_closed_is_not_led_on_by_the_lecturer_s_window(audience
 
 def test_phones_vote_on_the_open_story_alone_and_the_end_of_the_room_deletes_their_tokens(audience):
     teller = audience.page.stories
-    show(audience, None)
-    audience.page.current = None
     teller.vote = Vote(Question("Why?", ("a", "<b>b</b>")), 3)
     for number in (3, 4):  # no story is open
         with pytest.raises(VoteRefused, match="over"):
