@@ -105,6 +105,14 @@ class Device(ABC):
         return ""
 
     @staticmethod
+    def exact(index: int = 0) -> bool:  # noqa: ARG004 - for subclasses
+        """Return whether device `index` was found to round sums and products of float32 numbers without their errors.
+
+        Only devices without float64 are tested, whose compilers may rearrange.
+        """
+        return False
+
+    @staticmethod
     def lost(error: Exception) -> bool:
         """Return whether `error` means that this process can no longer use the device."""
         return isinstance(error, DeviceLost)

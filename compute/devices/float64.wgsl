@@ -69,7 +69,22 @@ fn halves(a: f32) -> vec2<f32> {
     return vec2(high, kept(a - high));
 }
 
-// The square of a float32 number and its rounding error (Dekker): no adapter promises a fused multiply-add.
+// The larger number first; the same for fewer operations.
+fn quick_two_sum(a: f32, b: f32) -> vec2<f32> {
+    let sum = kept(a + b);
+    return vec2(sum, kept(b - kept(sum - a)));
+}
+
+// The product of two float32 numbers and its rounding error (Dekker): no adapter promises a fused multiply-add.
+fn two_product(a: f32, b: f32) -> vec2<f32> {
+    let product = kept(a * b);
+    let x = halves(a);
+    let y = halves(b);
+    let rest = kept(kept(kept(kept(x.x * y.x) - product) + kept(x.x * y.y)) + kept(x.y * y.x));
+    return vec2(product, kept(rest + kept(x.y * y.y)));
+}
+
+// The square of a float32 number and its rounding error, as `two_product`.
 fn two_square(a: f32) -> vec2<f32> {
     let square = kept(a * a);
     let x = halves(a);

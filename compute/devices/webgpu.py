@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from compute.devices.devices import Array, Device, NoDevice, Stopwatch
+from compute.devices.webgpu_exactness import PRODUCT, SUM, exactness
 from compute.devices.webgpu_passes import REQUIRED, WORD, Gpu, Storage, TimestampStopwatch, WallStopwatch, WgpuArray
 from compute.devices.webgpu_probe import copy, time_is_plausible
 
@@ -73,6 +74,11 @@ class WebGpu(Device):
             return ""
         info = adapters()[0].info
         return f"WebGPU runs on the CPU ({info['device']}): its times mean nothing" if _is_software(info) else ""
+
+    @staticmethod
+    def exact(index: int = 0) -> bool:
+        """Return whether exact=2 keeps the rounding of every sum and product on GPU `index`, measured once."""
+        return 0 <= index < WebGpu.count() and _is_exact(_shared(index), index)
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
         """Return an array, which WebGPU fills with zeros. TypeError for a dtype that no kernel can read."""
@@ -247,3 +253,11 @@ def interface(info: Any) -> str:
 def _clock(gpu: Gpu) -> str:
     """Return "timestamps" if this GPU has them and they are plausible, else "wall time"."""
     return "timestamps" if gpu.tick is not None and time_is_plausible(gpu, PROBE_BYTES) else "wall time"
+
+
+@cache
+def _is_exact(_gpu: Gpu, index: int) -> bool:
+    device = WebGpu(index)
+    with device.lock:
+        shares = exactness(device, 2)
+    return shares[SUM] == shares[PRODUCT] == 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,14 @@ from rich.table import Table
 
 from compute.devices import webgpu_probe
 from compute.devices.webgpu import WebGpu
+from compute.devices.webgpu_exactness import exactness
 from compute.devices.webgpu_passes import LIMITS
-from compute.devices.wgsl import WgslProgram, launch
 
 LEVELS = (0, 1, 2)  # of `exact`: see WgslProgram
-PAIRS = 4096
 ROUNDS = 16  # of the chains of multiply-adds
 COPIED = 2**26  # bytes
 REPEATS = 3  # of a timed launch; the shortest counts
 GRID, STEPS = 512, 20  # cells per side and steps of the timed diffusion
-SOURCE = Path(__file__).with_suffix(".wgsl")
 
 
 def report(index: int = 0) -> dict[str, Any]:
@@ -44,22 +41,6 @@ def report(index: int = 0) -> dict[str, Any]:
             "exactness": {str(level): exactness(device, level) for level in LEVELS},
             "rates": rates(device),
         }
-
-
-def exactness(device: WebGpu, level: int) -> dict[str, float]:
-    """Return the shares of random pairs for which this GPU rounds as IEEE 754 prescribes, compiled with exact=level."""
-    rng = np.random.default_rng(1)
-    a, b = (rng.uniform(1, 2, PAIRS) * 2.0 ** rng.integers(-12, 12, PAIRS)).astype(np.float32).reshape(2, -1)
-    found = device.allocate((a.size, 4), np.float32)
-    pairs = device.upload(np.stack([a, b], axis=1))
-    launch(WgslProgram(SOURCE, exact=level), "arithmetic", (-(-a.size // 256),), (pairs, found), np.uint32(a.size))
-    total, error, separate, fused = device.download(found).astype(np.float64).T
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    return {
-        "sum and its error": float(np.mean((total == a + b) & (total + error == x + y))),
-        "product and sum rounded separately": float(np.mean(separate == b + a * a)),
-        "fma rounded once": float(np.mean(fused == (x * y - (a * b).astype(np.float64)).astype(np.float32))),
-    }
 
 
 def rates(device: WebGpu) -> dict[str, float]:

@@ -17,7 +17,7 @@ from compute.devices.backends import BACKENDS, Backend, backend
 from compute.devices.gpu_devices import Cuda
 from compute.lab.frames import Frame
 from compute.labs.mandelbrot.lab import Mandelbrot
-from compute.labs.mandelbrot.place import Place, Precision, choose
+from compute.labs.mandelbrot.place import DOUBLE_SINGLE, Place, Precision, choose
 from compute.labs.mandelbrot.scenes import MIX, PACKAGE, REASONS, TOLERANCE, apart, kernels_of
 from compute.labs.mandelbrot.schedule import Schedule
 from compute.labs.mandelbrot.views import LESSON_SHAPE, VIEWS
@@ -154,6 +154,7 @@ class PictureRules(ComparisonRules):
         done, timed, seconds = (frame.facts.get(name, nan) for name in named)
         rate = timed / seconds if timed > 0 and seconds > 0 else nan
         plain = not arithmetic(values).deep
+        doubled = frame.notes.get("precision") == DOUBLE_SINGLE  # WebGPU's arithmetic in place of perturbation
         if lacking(backend(values["backend"]), arithmetic(values)):
             roof = nan  # of the chosen backend's device, while another one computes
         kernel = values["backend"], values.get("variant", ""), self.dtype(values), 1
@@ -163,7 +164,7 @@ class PictureRules(ComparisonRules):
         if complete and frame.facts.get("cold"):
             whole = Fact(WHOLE, "not measured: its kernels were loaded", "text", COLD_ABOUT)
         return (
-            Fact("Rate of this picture", rate, "rate", RATE_ABOUT if plain else DEEP_ABOUT),
+            Fact("Rate of this picture", rate, "rate", RATE_ABOUT if plain or doubled else DEEP_ABOUT),
             Fact("Part of the FMA roof", percent, "percent", FMA_ABOUT),
             *self._mix(values),
             Fact("Iterations done", done if done > 0 else nan, "count", "On all pixels since the view was set."),

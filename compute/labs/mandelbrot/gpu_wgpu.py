@@ -21,20 +21,28 @@ from compute.labs.mandelbrot.state import MARGIN, TALL, LaunchPart, PixelArrays,
 SOURCE = Path(__file__).with_suffix(".wgsl")
 LONG, SOON = 128, 256  # steps between two escape tests from SOON iterations on, BLOCK before
 TEST = 5  # steps between two escape tests in a picture with few iterations: four tests for the lesson's 20
+COMPLEX = {"single": "vec2<f32>", "double": "vec4<f32>"}
 
 
-def _programs(step: str, smooth: int, exact: int) -> tuple[WgslProgram, WgslProgram]:
+def _programs(
+    step: str, smooth: int, exact: int, kind: str = "single", long: int = LONG
+) -> tuple[WgslProgram, WgslProgram]:
     """Return the programs without and with shortcuts; the tests for shortcuts would slow down every loop."""
-    blocks = ("BLOCK", BLOCK), ("LONG", LONG), ("SOON", SOON), ("TEST", TEST)
-    defines = *blocks, ("TALL", TALL), ("STEP", step), ("SMOOTH", smooth)
+    blocks = ("BLOCK", BLOCK), ("LONG", long), ("SOON", SOON), ("TEST", TEST)
+    names = ("POINT", f"{kind}_point"), ("READ", f"read_{kind}"), ("WRITE", f"write_{kind}")
+    defines = *blocks, *names, ("COMPLEX", COMPLEX[kind]), ("TALL", TALL), ("STEP", step), ("SMOOTH", smooth)
     without, with_shortcuts = (WgslProgram(SOURCE, (*defines, ("SHORTCUTS", k)), exact) for k in (0, 1))
     return without, with_shortcuts
 
 
 EXACT, COUNTS, FUSED = _programs("separate", 1, 1), _programs("separate", 0, 1), _programs("contracted", 1, 0)
-
-
-PROGRAMS = {"block": EXACT[1], "block without shortcuts": EXACT[0], "fused": FUSED[1]}  # for the code panel
+DOUBLED = _programs("double_single", 1, 2, "double", BLOCK)  # a long block would be a long program
+PROGRAMS = {  # for the code panel
+    "block": EXACT[1],
+    "block without shortcuts": EXACT[0],
+    "fused": FUSED[1],
+    "double-single": DOUBLED[1],
+}
 
 
 def direct(state: PixelArrays, part: LaunchPart) -> None:
@@ -53,6 +61,14 @@ def counts_only(state: PixelArrays, part: LaunchPart) -> None:
 def fused(state: PixelArrays, part: LaunchPart) -> None:
     """Iterate like `direct`, with fused multiply-adds: fewer operations, and other roundings than on the host."""
     _launch(FUSED, state, part)
+
+
+def double_single(state: PixelArrays, part: LaunchPart) -> None:
+    """Iterate like `direct`, in sums of two float32 numbers.
+
+    re (2, nx), im (2, ny), z (4, ny, nx): the larger numbers first.
+    """
+    _launch(DOUBLED, state, part)
 
 
 def pick(values: Array, out: Array, stride: int) -> None:

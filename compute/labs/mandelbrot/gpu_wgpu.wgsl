@@ -1,7 +1,8 @@
-// The Mandelbrot set in WGSL: direct iteration in float32, as `iterate` of formula.py, which has the reasons. A thread
-// owns a pixel. gpu_wgpu.py defines STEP: `separate`, which rounds like cpu_numpy.py, or `contracted`; SMOOTH: 0 without
-// smooth counts; SHORTCUTS: 1 with cardioid, disc and the search for periods; BLOCK, LONG,
-// TEST: steps between two escape tests.
+// The Mandelbrot set in WGSL: direct iteration, as `iterate` of formula.py, which has the reasons. A thread owns a pixel.
+// gpu_wgpu.py defines STEP: `separate`, which rounds like cpu_numpy.py in float32, `contracted`, or `double_single`,
+// which computes with sums of two float32 numbers; COMPLEX: vec2<f32>, or vec4<f32> with the second numbers in z and w;
+// POINT, READ, WRITE: the functions that load c, and load and store z, of these; SMOOTH: 0 without smooth counts;
+// SHORTCUTS: 1 with cardioid, disc and the search for periods; BLOCK, LONG, TEST: steps between two escape tests.
 
 struct Numbers {
     ny: i32, nx: i32, first: i32, last: i32, stride: i32, iterations: i32, limit: i32, top: i32, margin: f32,
@@ -9,7 +10,7 @@ struct Numbers {
 }
 @group(0) @binding(0) var<storage, read> re: array<f32>;
 @group(0) @binding(1) var<storage, read> im: array<f32>;
-@group(0) @binding(2) var<storage, read_write> z: array<f32>;  // (2, ny, nx)
+@group(0) @binding(2) var<storage, read_write> z: array<f32>;  // (2 or 4, ny, nx)
 @group(0) @binding(3) var<storage, read_write> count: array<i32>;
 @group(0) @binding(4) var<storage, read_write> smooth_counts: array<u32>;  // bits of float32, because NaN has no literal
 @group(0) @binding(5) var<storage, read_write> totals: array<atomic<u32>>;  // int64 as (low word, high word)
@@ -33,6 +34,23 @@ fn separate(w: vec2<f32>, c: vec2<f32>) -> vec2<f32> {
 fn contracted(w: vec2<f32>, c: vec2<f32>) -> vec2<f32> {
     return vec2(fma(w.x, w.x, fma(-w.y, w.y, c.x)), fma(doubled(w.x), w.y, c.y));
 }
+
+// Sums of two float32 numbers, w.xy + w.zw: 48 bits, if the GPU rounds every `kept` number as IEEE 754 prescribes.
+fn double_single(w: vec4<f32>, c: vec4<f32>) -> vec4<f32> {
+    let xx = two_square(w.x);
+    let yy = two_square(w.y);
+    let xy = two_product(w.x, w.y);
+    let squares = kept(kept(xx.y + kept(2.0 * w.x * w.z)) - kept(yy.y + kept(2.0 * w.y * w.w)));
+    let across = kept(xy.y + kept(kept(w.x * w.w) + kept(w.z * w.y)));
+    let difference = two_sum(xx.x, -yy.x);
+    let re = two_sum(difference.x, c.x);
+    let im = two_sum(2.0 * xy.x, c.y);
+    let x = quick_two_sum(re.x, kept(kept(kept(difference.y + squares) + re.y) + c.z));
+    let y = quick_two_sum(im.x, kept(kept(im.y + 2.0 * across) + c.w));
+    return vec4(x.x, y.x, x.y, y.y);
+}
+
+#include "float64.wgsl"
 
 // The bits are tested, because a compiler may assume that there are no NaN and no infinities.
 fn bounded(w: vec2<f32>) -> bool {
@@ -79,10 +97,10 @@ const ACTIVE = 0;
 const ESCAPED = 1;
 const PERIODIC = 2;
 
-struct Orbit { w: vec2<f32>, n: i32, found: i32 }
+struct Orbit { w: COMPLEX, n: i32, found: i32 }
 
 // Iterate in blocks of LONG steps from SOON iterations on, of BLOCK before and where one escapes, and in steps at last.
-fn iterate(start: vec2<f32>, c: vec2<f32>, done: i32, end: i32) -> Orbit {
+fn iterate(start: COMPLEX, c: COMPLEX, done: i32, end: i32) -> Orbit {
     var w = start;
     var n = done;
     var seen = start;
@@ -98,7 +116,7 @@ fn iterate(start: vec2<f32>, c: vec2<f32>, done: i32, end: i32) -> Orbit {
         } else {
             /*unroll*/ for (var k = 0; k < BLOCK; k++) { w = STEP(w, c); }
         }
-        if (!bounded(w)) {
+        if (!bounded(w.xy)) {
             w = begun;
             if (steps == BLOCK) { break; }
             long = 0;
@@ -106,7 +124,7 @@ fn iterate(start: vec2<f32>, c: vec2<f32>, done: i32, end: i32) -> Orbit {
         }
         n += steps;
         if (SHORTCUTS != 0) {
-            if (w.x == seen.x && w.y == seen.y) { return Orbit(w, n, PERIODIC); }
+            if (all(w == seen)) { return Orbit(w, n, PERIODIC); }
             age++;
             if (age == power) {
                 seen = w;
@@ -118,26 +136,50 @@ fn iterate(start: vec2<f32>, c: vec2<f32>, done: i32, end: i32) -> Orbit {
     while (n < end) {
         w = STEP(w, c);
         n++;
-        if (!bounded(w)) { return Orbit(w, n, ESCAPED); }
+        if (!bounded(w.xy)) { return Orbit(w, n, ESCAPED); }
     }
     return Orbit(w, n, ACTIVE);
+}
+
+fn single_point(row: u32, column: u32) -> vec2<f32> { return vec2(re[column], im[row]); }
+
+fn double_point(row: u32, column: u32) -> vec4<f32> {
+    return vec4(re[column], im[row], re[u32(p.nx) + column], im[u32(p.ny) + row]);
+}
+
+fn size() -> u32 { return u32(p.ny) * u32(p.nx); }
+
+fn read_single(at: u32) -> vec2<f32> { return vec2(z[at], z[size() + at]); }
+
+fn read_double(at: u32) -> vec4<f32> {
+    return vec4(read_single(at), z[2u * size() + at], z[3u * size() + at]);
+}
+
+fn write_single(at: u32, w: vec2<f32>) {
+    z[at] = w.x;
+    z[size() + at] = w.y;
+}
+
+fn write_double(at: u32, w: vec4<f32>) {
+    write_single(at, w.xy);
+    z[2u * size() + at] = w.z;
+    z[3u * size() + at] = w.w;
 }
 
 // Iterate an unfinished pixel; return its iterations, and 1 if it is left unfinished below the limit.
 fn pixel(row: u32, column: u32, done: i32) -> vec2<u32> {
     let at = row * u32(p.nx) + column;
-    let imaginary = u32(p.ny) * u32(p.nx) + at;
-    let c = vec2(re[column], im[row]);
-    var start = vec2(0.0, 0.0);
-    if (done > 0) { start = vec2(z[at], z[imaginary]); }
+    let c = POINT(row, column);
+    var start = COMPLEX();
+    if (done > 0) { start = READ(at); }
     var orbit = Orbit(start, done, PERIODIC);
-    if (SHORTCUTS == 0 || done > 0 || !inside(c)) {
+    if (SHORTCUTS == 0 || done > 0 || !inside(c.xy)) {
         orbit = iterate(start, c, done, min(done + p.iterations, p.limit));
     }
     let iterated = u32(orbit.n - done);
     if (orbit.found == ESCAPED) {
         count[at] = orbit.n;
-        if (SMOOTH != 0) { smooth_counts[at] = bitcast<u32>(smooth_value(orbit.w, c, orbit.n)); }
+        if (SMOOTH != 0) { smooth_counts[at] = bitcast<u32>(smooth_value(orbit.w.xy, c.xy, orbit.n)); }
         return vec2(iterated, 0u);
     }
     if (orbit.found == PERIODIC || orbit.n >= p.top) {
@@ -146,8 +188,7 @@ fn pixel(row: u32, column: u32, done: i32) -> vec2<u32> {
         return vec2(iterated, 0u);
     }
     count[at] = -1 - orbit.n;
-    z[at] = orbit.w.x;
-    z[imaginary] = orbit.w.y;
+    WRITE(at, orbit.w);
     return vec2(iterated, select(0u, 1u, orbit.n < p.limit));
 }
 
@@ -200,23 +241,23 @@ fn direct(
 // -- few iterations: fresh pixels, which need no state; a thread computes TALL rows of a column
 
 // Iterate a pixel to its last iteration and return their number. A block of TEST steps that escapes is replayed.
-fn fresh_pixel(at: u32, c: vec2<f32>) -> i32 {
+fn fresh_pixel(at: u32, c: COMPLEX) -> i32 {
     let blocks = p.top / TEST * TEST;
-    var w = vec2(0.0, 0.0);
+    var w = COMPLEX();
     var before = w;
     var n = 0;
     var stays = true;
     while (stays && n < blocks) {
         before = w;
         /*unroll*/ for (var k = 0; k < TEST; k++) { w = STEP(w, c); }
-        stays = bounded(w);
+        stays = bounded(w.xy);
         n += TEST;
     }
     var last = n;  // the number of iterations of w
     if (stays) {
         while (stays && n < p.top) {
             w = STEP(w, c);
-            stays = bounded(w);
+            stays = bounded(w.xy);
             n++;
         }
         last = n;
@@ -224,12 +265,12 @@ fn fresh_pixel(at: u32, c: vec2<f32>) -> i32 {
         n -= TEST - 1;
         before = STEP(before, c);
         /*unroll*/ for (var k = 1; k < TEST; k++) {
-            if (bounded(before)) { n++; }
+            if (bounded(before.xy)) { n++; }
             before = STEP(before, c);
         }
     }
     count[at] = n;
-    if (SMOOTH != 0 && !stays) { smooth_counts[at] = bitcast<u32>(smooth_value(w, c, last)); }
+    if (SMOOTH != 0 && !stays) { smooth_counts[at] = bitcast<u32>(smooth_value(w.xy, c.xy, last)); }
     return n;
 }
 
@@ -242,7 +283,7 @@ fn few(
     let begin = p.first + i32(id.y) * TALL;
     var sum = 0;
     for (var row = begin; row < min(begin + TALL, p.last); row++) {
-        if (id.x == column) { sum += fresh_pixel(u32(row) * u32(p.nx) + column, vec2(re[column], im[row])); }
+        if (id.x == column) { sum += fresh_pixel(u32(row) * u32(p.nx) + column, POINT(u32(row), column)); }
     }
     add_up(thread, group, u32(sum), 0u);
 }

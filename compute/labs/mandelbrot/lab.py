@@ -25,7 +25,17 @@ from compute.labs.mandelbrot.colouring import COLOURINGS, SCALES
 from compute.labs.mandelbrot.overlays import PointerPoint, under
 from compute.labs.mandelbrot.painting import ALL, Painting, PictureTask
 from compute.labs.mandelbrot.picture import ProgressivePicture, panels_of
-from compute.labs.mandelbrot.place import CHOICES, PRECISIONS, WHOLE_ZOOM, Place, choose, enough, views_between
+from compute.labs.mandelbrot.place import (
+    CHOICES,
+    DIRECT,
+    DOUBLE_SINGLE,
+    PRECISIONS,
+    WHOLE_ZOOM,
+    Place,
+    choose,
+    enough,
+    views_between,
+)  # fmt: skip
 from compute.labs.mandelbrot.reference_orbit import ReferenceBuilder
 from compute.labs.mandelbrot.schedule import overlap
 from compute.labs.mandelbrot.state import PixelArrays
@@ -128,10 +138,21 @@ class Mandelbrot(Lab):
     @property
     def computing(self) -> Backend:
         """The backend that computes this view: the host's best one where the chosen one lacks the number type."""
+        own = backend(self._values["backend"])
+        return own if enough_types(self._number_types, *self._viewed) else best_of_host()
+
+    @property
+    def _number_types(self) -> tuple[str, ...]:
+        """The chosen backend's number types, and double-single if the view needs more and the device rounds exactly."""
+        own = backend(self._values["backend"])
+        if enough_types(own.dtypes, *self._viewed) or not own.device_class.exact(self._values["device_index"]):
+            return own.dtypes
+        return (*own.dtypes, DOUBLE_SINGLE)
+
+    @property
+    def _viewed(self) -> tuple[Any, ...]:
         values = self._values
-        own = backend(values["backend"])
-        names = "center", "zoom", "ny", "nx", "precision"
-        return own if enough_types(own.dtypes, *(values[name] for name in names)) else best_of_host()
+        return tuple(values[name] for name in ("center", "zoom", "ny", "nx", "precision"))
 
     # -- state
 
@@ -184,21 +205,17 @@ class Mandelbrot(Lab):
         if self._painted_by is not self.computing:
             self._move()
             kept = False
-        arithmetic = choose(self.precision, place, backend(self.backend).dtypes)
+        arithmetic = choose(self.precision, place, self._number_types)
         if arithmetic.deep:
             self._require_memory(ORBIT_BYTES * self.max_iterations)
         shared = overlap(self.place, place) if kept and arithmetic == self.painting.task.arithmetic else None
         self.place = shared.place if shared else place
-        task = PictureTask(self.place, arithmetic, self.max_iterations, self.shortcuts, self._kernel)
+        variant = self.variant if arithmetic.kernel == DIRECT and self.computing.name == self.backend else ""
+        task = PictureTask(self.place, arithmetic, self.max_iterations, self.shortcuts, variant)
         self.painting.begin(task, self._builder_for(task) if arithmetic.deep else None, shared)
         if self._drawn:
             self._drawn.restart()
         self.spent: Timing | None = None
-
-    @property
-    def _kernel(self) -> str:
-        """The name of the kernel: the chosen one, or the default one of a backend that computes in its place."""
-        return self.variant if self.computing.name == self.backend else ""
 
     def _builder_for(self, task: PictureTask) -> ReferenceBuilder:
         """Return the builder of the reference for the present view; it keeps the current orbit if that serves."""
@@ -283,7 +300,7 @@ class Mandelbrot(Lab):
         """Compute `steps` >= 1 slices, of a few milliseconds each; return immediately if the lab rests."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
-        budget = steps * SLICE[self.computing.device]
+        budget = steps * SLICE[self.computing.device] // self.painting.task.arithmetic.cost
         if self.finished:
             return self.picture.refine(steps, budget)
         timing = self.painting.advance(budget, steps)
@@ -311,7 +328,7 @@ class Mandelbrot(Lab):
 
     def _finish(self) -> None:
         while not self.finished:
-            self.painting.advance(WHOLE[self.computing.device])
+            self.painting.advance(WHOLE[self.computing.device] // self.painting.task.arithmetic.cost)
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """Return the present picture as the raster "escape": level 255 for the set, 254 for waiting pixels.

@@ -36,9 +36,10 @@ class PictureTask:
     variant: str = ""
 
     @property
-    def key(self) -> tuple[tuple[int, int], str, bool]:
-        """Shape, dtype and depth, which determine the arrays."""
-        return (self.place.ny, self.place.nx), self.arithmetic.dtype, self.arithmetic.deep
+    def key(self) -> tuple[tuple[int, int], str, bool, int]:
+        """Shape, dtype, depth and numbers of a value, which determine the arrays."""
+        arithmetic = self.arithmetic
+        return (self.place.ny, self.place.nx), arithmetic.dtype, arithmetic.deep, arithmetic.parts
 
 
 class Painting:
@@ -100,7 +101,7 @@ class Painting:
         place = task.place
         axes = place.offsets(*builder.point) if builder else place.axes()
         for host, array in zip(axes, (self.state.re, self.state.im), strict=True):
-            self._device.write(host.astype(task.arithmetic.dtype), array)
+            self._device.write(task.arithmetic.rounded(host), array)
         self.schedule = Schedule(place.ny, place.nx, task.max_iterations, task.shortcuts, strides, fresh=fresh)
         self.iterations, self.seconds = 0, 0.0
         self.cold_iterations, self.cold_seconds = 0, 0.0
@@ -125,7 +126,7 @@ class Painting:
             self._spare = PixelArrays.allocate(self._device, *self._key)  # type: ignore[arg-type]
         new, where = self._spare, (shared.num, shared.den, shared.y0, shared.x0)
         pairs = [(old.count, new.count, FRESH), (old.smooth, new.smooth, np.nan)]
-        pairs += [(old.z[k], new.z[k], 0) for k in range(2)]
+        pairs += [(old.z[k], new.z[k], 0) for k in range(old.z.shape[0])]
         pairs += [(old.place[k], new.place[k], 0) for k in range(2) if old.place.shape[1:] == old.count.shape]
         with self._device.lock:
             for source, target, fill in pairs:
@@ -187,7 +188,7 @@ class Painting:
 
     @property
     def _kernel(self) -> Callable[..., None]:
-        if not self.task.arithmetic.deep and self.task.variant:
+        if self.task.variant:
             kernel: Callable[..., None] = self._kernels.VARIANTS[self.task.variant]
             return kernel
         return kernel_of(self._kernels, self.task.arithmetic)

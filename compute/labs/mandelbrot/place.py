@@ -8,9 +8,11 @@ perturbation below that. At a spacing of 2^-50 float64 still distinguishes pixel
 of a pixel: measured at the Seahorse valley (20 000 iterations), 60 % of the counts are wrong at 2^-50, 7 % at 2^-38,
 0.4 % at 2^-20.
 
-A backend without float64 iterates in float32 down to a spacing of 2^-12; below that a backend of the host computes. In
-float32 0.2 % of the counts of the whole set differ from those of float64 by more than 1; at the Seahorse valley 1 % at
-2^-8, 8 % at 2^-12 and 20 % at 2^-18.
+A backend without float64 iterates in float32 down to a spacing of 2^-12, then in double-single arithmetic down to
+2^-36 if its device rounds sums of two float32 numbers exactly; below that a backend of the host computes. In float32
+0.2 % of the counts of the whole set differ from those of float64 by more than 1; at the Seahorse valley 1 % at 2^-8,
+8 % at 2^-12 and 20 % at 2^-18. In double-single arithmetic 0.5 % of the counts there are wrong at 2^-20, 4 % at 2^-28,
+8 % at 2^-36 and 19 % at 2^-40.
 
 Interpolation between two views, at any depth: by equal factors of zoom, towards a point that keeps its place in the
 view.
@@ -167,8 +169,9 @@ class Precision:
     """An arithmetic: `kernel` names its function in a backend's file, `dtype` the type of z and of the pixels' parts.
 
     finest: log2 of the smallest pixel spacing that it can draw; below that, neighbouring pixels coincide. good: log2 of
-    the smallest spacing at which "auto" selects it, because its counts equal those of exact arithmetic; float32 is
-    selected only on a backend that has nothing wider.
+    the smallest spacing at which "auto" selects it, because its counts equal those of exact arithmetic; float32 and
+    double-single are selected only on a backend without float64. parts: numbers of type `dtype` whose sum is a value;
+    cost: duration of an iteration relative to one of float32.
     """
 
     name: str
@@ -177,13 +180,23 @@ class Precision:
     finest: float
     good: float = math.inf
     deep: bool = False
+    parts: int = 1
+    cost: int = 1
+
+    def rounded(self, values: NDArray[np.float64]) -> NDArray[Any]:
+        """Return `values` in this arithmetic; with parts = 2 an array of shape (2, …), the larger parts first."""
+        high = values.astype(self.dtype)
+        return high if self.parts == 1 else np.stack([high, (values - high).astype(self.dtype)])
 
 
+DOUBLE_SINGLE = "double-single"  # sums of two float32 numbers, for a backend without float64
+DIRECT = "direct"  # the kernel of which a backend may have variants
 PRECISIONS = {
     each.name: each
     for each in (
-        Precision("float32", "direct", "float32", -22, good=-12),
-        Precision("float64", "direct", "float64", -50, good=-16),
+        Precision("float32", DIRECT, "float32", -22, good=-12),
+        Precision(DOUBLE_SINGLE, "double_single", "float32", -46, good=-36, parts=2, cost=32),
+        Precision("float64", DIRECT, "float64", -50, good=-16),
         Precision("perturbation", "perturbed", "float64", -963, deep=True),  # 2^-963 = 1e-290
         Precision("extended", "far", "float64", -(2.0**30), deep=True),
     )
@@ -195,11 +208,12 @@ CHOICES = ("auto", "float32", "float64", "perturbation")  # perturbation becomes
 def choose(precision: str, place: Place, dtypes: tuple[str, ...] = ("float32", "float64")) -> Precision:
     """Return the arithmetic for `place` when the lab's precision is one of CHOICES.
 
-    dtypes: number types of the lab's backend. If it lacks float64, "auto" selects float32 where that is good enough;
-    elsewhere the result is an arithmetic for another backend.
+    dtypes: number types of the lab's backend, with DOUBLE_SINGLE if its device can compute in it. If it lacks float64,
+    "auto" selects float32 or double-single where that is good enough; elsewhere the result is an arithmetic for another
+    backend.
     """
     if precision == "auto":
-        direct = ("float64",) if "float64" in dtypes else ("float32", "float64")
+        direct = ("float64",) if "float64" in dtypes else (*dtypes, "float64")
         good = (name for name in direct if place.spacing.log2 >= PRECISIONS[name].good)
         precision = next(good, "perturbation")
     if precision == "perturbation" and not enough(precision, place):

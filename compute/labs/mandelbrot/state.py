@@ -21,11 +21,12 @@ class PixelArrays:
     """The arrays of ny x nx pixels, on one device.
 
     re (nx,), im (ny,): the pixels' parts of c in the arithmetic's type, or their offsets from the centre in pixels for
-    perturbation. z (2, ny, nx), same type: z, or its difference from the reference, of unfinished pixels. place (2, ny,
-    nx) int32, perturbation only: index in the reference, and exponent of z. count (ny, nx) int32: -1 - n after n
-    iterations, the final count once finished. smooth (ny, nx) float32: smooth count, NaN for pixels that have not
-    escaped. totals (SLOTS LINE,) int64: kernels add the iterations they did to one of the numbers 0, LINE, 2 LINE ...,
-    and the pixels they left unfinished to the number after it.
+    perturbation. z (2, ny, nx), same type: z, or its difference from the reference, of unfinished pixels. In
+    double-single arithmetic re (2, nx), im (2, ny), z (4, ny, nx), the larger numbers first. place (2, ny, nx) int32,
+    perturbation only: index in the reference, and exponent of z. count (ny, nx) int32: -1 - n after n iterations, the
+    final count once finished. smooth (ny, nx) float32: smooth count, NaN for pixels that have not escaped. totals
+    (SLOTS LINE,) int64: kernels add the iterations they did to one of the numbers 0, LINE, 2 LINE ..., and the pixels
+    they left unfinished to the number after it.
     """
 
     re: Array
@@ -37,13 +38,14 @@ class PixelArrays:
     totals: Array
 
     @classmethod
-    def allocate(cls, device: Device, shape: tuple[int, int], dtype: str, deep: bool) -> PixelArrays:
-        """Return uninitialised arrays for a picture of `shape` (ny, nx)."""
+    def allocate(cls, device: Device, shape: tuple[int, int], dtype: str, deep: bool, parts: int) -> PixelArrays:
+        """Return uninitialised arrays for a picture of `shape` (ny, nx). parts: numbers whose sum is a value."""
         ny, nx = shape
+        several = (parts,) if parts > 1 else ()
         return cls(
-            device.allocate((nx,), dtype),
-            device.allocate((ny,), dtype),
-            device.allocate((2, ny, nx), dtype),
+            device.allocate((*several, nx), dtype),
+            device.allocate((*several, ny), dtype),
+            device.allocate((2 * parts, ny, nx), dtype),
             device.allocate((2, ny, nx) if deep else (2, 1, 1), np.int32),
             device.allocate(shape, np.int32),
             device.allocate(shape, np.float32),

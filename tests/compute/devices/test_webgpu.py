@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from compute.devices import webgpu, webgpu_probe, webgpu_report
+from compute.devices import webgpu, webgpu_exactness, webgpu_probe
 from compute.devices.backends import backend
 from compute.devices.devices import DeviceLost
 from compute.devices.webgpu import SOFTWARE, WebGpu
@@ -163,8 +163,8 @@ def test_a_source_that_does_not_compile_is_refused_with_the_log(device, tmp_path
 
 
 def test_a_kernel_requires_its_numbers_and_whole_arrays(device):
-    pairs, found = device.allocate((8, 2), np.float32), device.allocate((8, 4), np.float32)
-    program = WgslProgram(webgpu_report.SOURCE)
+    pairs, found = device.allocate((8, 2), np.float32), device.allocate((8, 6), np.float32)
+    program = WgslProgram(webgpu_exactness.SOURCE)
     with pytest.raises(ValueError, match="needs 1 numbers, not 0"):
         launch(program, "arithmetic", (1,), (pairs, found))
     with pytest.raises(ValueError, match="whole arrays"):
@@ -177,9 +177,12 @@ def test_marked_loops_are_written_out():
 
 
 def test_products_and_differences_are_rounded_exactly_as_requested(device):
-    shares = webgpu_report.exactness(device, 2)
-    assert shares["sum and its error"] == shares["product and sum rounded separately"] == 1
-    assert webgpu_report.exactness(device, 1)["product and sum rounded separately"] == 1
+    shares = webgpu_exactness.exactness(device, 2)
+    names = webgpu_exactness.SUM, webgpu_exactness.PRODUCT, "product and sum rounded separately"
+    assert [shares[name] for name in names] == [1, 1, 1]
+    assert WebGpu.exact(0)
+    assert not WebGpu.exact(WebGpu.count())
+    assert webgpu_exactness.exactness(device, 1)["product and sum rounded separately"] == 1
 
 
 LOSE = """

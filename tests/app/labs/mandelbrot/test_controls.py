@@ -309,6 +309,11 @@ def test_precisions_that_the_backend_lacks_are_disabled(monkeypatch):
     tab.bring(zoom="1e6")
     tab.see()
     tab.controls.tick()
+    assert "48 bits" in precision.helper_text
+    assert {item[:2] for item in facts(tab.session.latest)} >= {("precision", "double-single")}
+    tab.bring(zoom="1e12")
+    tab.see()
+    tab.controls.tick()
     host = best_of_host().label
     assert f"computed by {host}: WebGPU has no float64" in precision.helper_text
     assert ("computed by", host, "warn") in facts(tab.session.latest)

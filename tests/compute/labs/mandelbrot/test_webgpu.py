@@ -1,4 +1,6 @@
-"""WebGPU: counts equal to NumPy's in float32, and views that need float64, which another backend computes."""
+"""WebGPU: counts equal to NumPy's in float32 and in sums of two float32 numbers, and views that need float64, which
+another backend computes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,15 @@ VIEWS = {
     "one pixel": {"center": ("0.3", "0.5"), "zoom": "1", "ny": 1, "nx": 1, "max_iterations": 1},
     "one row": {"center": ("-0.5", "0.6"), "zoom": "20", "ny": 1, "nx": 301, "max_iterations": 17},
 }
-DEEP = {"center": ("-0.7436438870371587", "0.1318259042053120"), "zoom": "1e6"}
+SEAHORSE = "-0.7436438870371587", "0.1318259042053120"
+DEEP = {"center": SEAHORSE, "zoom": "1e12"}
+DOUBLE_SINGLE = {
+    "2^-16": ({"center": SEAHORSE, "zoom": "1e4", "ny": 24, "nx": 37, "max_iterations": 500}, 0.01),
+    "2^-23": ({"center": SEAHORSE, "zoom": "1e6", "ny": 40, "nx": 33, "max_iterations": 1500}, 0.03),
+    "2^-30": ({"center": SEAHORSE, "zoom": "1e8", "ny": 40, "nx": 33, "max_iterations": 1500}, 0.06),
+    "few iterations": ({"center": ("-1.4", "0"), "zoom": "1e5", "ny": 21, "nx": 35, "max_iterations": 60}, 0.0),
+    "inside": ({"center": ("-0.1", "0.1"), "zoom": "1e5", "ny": 9, "nx": 8, "max_iterations": 300}, 0.0),
+}  # views of a pixel spacing, and the share of counts that may differ from float64's by more than 1
 SMALL = {"ny": 24, "nx": 32, "max_iterations": 400}
 
 
@@ -49,6 +59,84 @@ def make():
     yield lab
     for each in labs:
         each.close()
+
+
+def two_sum(a, b):
+    """Return the sum and its rounding error (Knuth), of float32 arrays."""
+    total = a + b
+    from_b = total - a
+    return total, (a - (total - from_b)) + (b - from_b)
+
+
+def product(a, b):
+    """Return the product of float32 arrays and its rounding error: float64 holds the product exactly."""
+    rounded = a * b
+    return rounded, (a.astype(np.float64) * b - rounded).astype(np.float32)
+
+
+def double_single_counts(place, most):
+    """Return the counts (ny, nx) of z^2 + c in sums of two float32 numbers, rounded after every operation."""
+    parts = [(axis.astype(np.float32), (axis - axis.astype(np.float32)).astype(np.float32)) for axis in place.axes()]
+    (ah, al), (bh, bl) = parts[0], [part[:, None] for part in parts[1]]
+    counts = np.full((place.ny, place.nx), most)
+    xh, xl, yh, yl = np.zeros((4, place.ny, place.nx), np.float32)
+    with np.errstate(all="ignore"):
+        for n in range(1, most + 1):
+            (xx, xxe), (yy, yye), (xy, xye) = product(xh, xh), product(yh, yh), product(xh, yh)
+            squares = (xxe + 2 * xh * xl) - (yye + 2 * yh * yl)
+            cross = 2 * (xye + (xh * yl + xl * yh))
+            total, first = two_sum(xx, -yy)
+            total, second = two_sum(total, ah)
+            rest = ((first + squares) + second) + al
+            xh = total + rest
+            xl = rest - (xh - total)
+            total, first = two_sum(2 * xy, bh)
+            rest = (first + cross) + bl
+            yh = total + rest
+            yl = rest - (yh - total)
+            counts[(counts == most) & ~(xh * xh + yh * yh <= 4)] = n
+    return counts
+
+
+@pytest.mark.parametrize("view", DOUBLE_SINGLE)
+def test_double_single_counts_are_those_of_its_roundings_and_nearly_those_of_float64(make, view):
+    values, share = DOUBLE_SINGLE[view]
+    for shortcuts in (True, False):
+        lab = make(**values, shortcuts=shortcuts)
+        counts = lab.counts()
+        assert (lab.computing, lab.painting.name, lab.device.kind) == (WGPU, "double-single", "gpu")
+        np.testing.assert_array_equal(counts, double_single_counts(lab.place, lab.max_iterations))
+    truth = make(**values, backend="cpu_numpy", precision="float64")
+    right = truth.counts()
+    assert (np.abs(counts - right) > 1).mean() <= share
+    same = counts == right
+    np.testing.assert_allclose(lab.smooth()[same], truth.smooth()[same], rtol=1e-3, atol=1e-3)
+    notes = lab.frame().notes
+    assert (notes["precision"], notes["computed_by"], notes["warning"]) == ("double-single", "", "")
+
+
+def test_unfinished_double_single_pixels_continue_and_move_with_the_view(make):
+    values = DOUBLE_SINGLE["2^-23"][0] | {"shortcuts": False, "reuse": True}
+    lab = make(**values)
+    while not lab.painting.schedule.stride:
+        lab.painting.advance(2**18)
+    before, z = (lab.device.download(each) for each in (lab.state.count, lab.state.z))
+    step = lab.place.step
+    lab.update(center=(str(float(lab.place.re + 5 * step)), lab.center[1]))
+    assert lab.painting.reused > 0.8
+    moved, there = lab.device.download(lab.state.z)[:, :, :-5], before[:, 5:] < -1
+    assert z.shape[0] == 4
+    assert there.any()
+    np.testing.assert_array_equal(moved[:, there], z[:, :, 5:][:, there])
+    while not lab.finished:
+        lab.painting.advance(2**18)  # in many launches
+    assert (np.abs(lab.counts() - double_single_counts(lab.place, lab.max_iterations)) > 1).mean() < 0.01
+
+
+def test_a_gpu_that_does_not_round_exactly_leaves_such_views_to_the_host(make, monkeypatch):
+    monkeypatch.setattr(WebGpu, "exact", staticmethod(lambda index=0: False))
+    lab = make(**DOUBLE_SINGLE["2^-23"][0])
+    assert (lab.computing, lab.device.name) == (best_of_host(), "host")
 
 
 @pytest.mark.parametrize("shortcuts", [True, False])
@@ -101,7 +189,7 @@ def test_a_view_that_needs_float64_is_computed_on_the_host_and_says_so(make):
     assert (lab.computing, lab.device.kind) == (WGPU, "gpu")
     lab.counts()
     assert lab.frame().notes["computed_by"] == ""
-    for zoom in ("1e6", "1e20"):
+    for zoom in ("1e12", "1e20"):
         lab.update(**DEEP | {"zoom": zoom})
         assert (lab.computing, lab.backend, lab.device.name) == (host, "gpu_wgpu", "host")
         truth = make(**SMALL | DEEP | {"zoom": zoom, "backend": host.name})
@@ -115,8 +203,9 @@ def test_a_view_that_needs_float64_is_computed_on_the_host_and_says_so(make):
     assert lab.frame().notes["computed_by"] == ""
 
 
-def test_a_deep_view_keeps_its_kernel_for_later(make):
-    lab = make(**SMALL | DEEP, variant="fused")
+@pytest.mark.parametrize("zoom", ["1e6", "1e12"])
+def test_a_deep_view_keeps_its_kernel_for_later(make, zoom):
+    lab = make(**SMALL | DEEP | {"zoom": zoom}, variant="fused")
     lab.counts()
     assert lab.painting.task.variant == ""
     lab.update(zoom="2", center=("-0.75", "0"))
@@ -135,20 +224,20 @@ def test_a_precision_that_it_lacks_is_refused(make, precision):
     assert lab.counts().shape == (24, 32)
 
 
-@pytest.mark.parametrize("view", [{}, DEEP])
+@pytest.mark.parametrize("view", [{}, DOUBLE_SINGLE["2^-23"][0], DEEP])
 def test_snapshots_move_between_backends(make, view):
-    lab, other = make(**SMALL, **view), make(**SMALL, **view, backend="cpu_numpy")
+    lab, other = make(**SMALL | view), make(**SMALL | view, backend="cpu_numpy")
     counts = lab.counts()
     other.restore(lab.snapshot())
     np.testing.assert_array_equal(other.counts(), counts)
-    again = make(**SMALL, **view)
+    again = make(**SMALL | view)
     again.restore(other.snapshot())
     np.testing.assert_array_equal(again.counts(), counts)
-    escaped = counts < 400
+    escaped = counts < lab.max_iterations
     np.testing.assert_array_equal(again.smooth()[escaped], lab.smooth()[escaped])
     again.update(backend="cpu_numba")
     again.update(backend="gpu_wgpu", ny=20)
-    assert again.counts().shape == (20, 32)
+    assert again.counts().shape == (20, lab.nx)
 
 
 def test_the_interior_is_coloured_by_the_host(make):
