@@ -4,11 +4,12 @@
 
 FOLDER is a copy of the project that may be broken; each process works on a separate copy. A place is a comparison, an
 operator, a number, a condition, a return value or a call, outside of type annotations, texts and logging; all places of
-a group are equally likely. The test files run are those that import the broken module, then those that import its
-importers; files whose paths share words with the broken file's come first; --most at most, none in a browser. A test
-that also fails in the unbroken copy does not count. Prints one JSON line per place; --again FILE judges only places
-whose tests passed there, with more or other tests; with --browser by tests in a browser alone, the nearest and those of
-the whole page.
+a group are equally likely. The test files run are those that import the broken module, those in the folder that mirrors
+its folder, and those that import its importers; files whose paths share words with the broken file's come first; --most
+at most, none in a browser or of a GPU; `-m "not gpu and not extended"` runs those of `make test`. A test that also
+fails in the unbroken copy does not count. Prints one JSON line per place; --again FILE judges only places whose tests
+passed there, with more or other tests; with --browser by tests in a browser alone, the nearest and those of the whole
+page.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from typing import Any
 MOST = 10  # test files run per place, by default
 NEAREST = 3  # of the tests in a browser, each of which takes a minute
 WHOLE_PAGE = ("tests/browser/test_diffusion.py", "tests/browser/test_reconnect.py")
-LIMIT, LONG = 400, 2000  # s for the tests of a place; a run that takes longer counts as detected: it hangs
+HANGS, LIMIT = 150, 2000  # s for a test, which then fails, and for all tests of a place: that it hangs is detected, too
 OTHER: dict[type[ast.AST], Any] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Add: ast.Sub, ast.Sub: ast.Add,
@@ -139,18 +140,28 @@ def module_name(path: Path) -> str:
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
+def marked_files(folder: Path, marked: str) -> set[str]:
+    """Return the test files with tests that pytest's option -m `marked` selects."""
+    pytest = (sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", marked)
+    environment = os.environ | {"PYTHONPATH": str(folder.resolve())}
+    listed = subprocess.run(pytest, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
+    return {line.partition("::")[0] for line in listed.splitlines() if "::" in line}
+
+
 def chosen_tests(path: str, imported: dict[str, set[str]], most: int = MOST) -> list[str]:
-    """Return the test files for a broken `path`, the nearest first, `most` at most."""
+    """Return the test files in `imported` for a broken `path`, the nearest first, `most` at most."""
     known, wanted, farness = [], {module_name(Path(path))}, _farness(path)
-    for _ in range(3):
+    for distance in range(3):
         near = sorted((file for file, names in imported.items() if names & wanted), key=farness)
-        known += [file for file in near if Path(file).name.startswith("test_") and "browser" not in file]
+        known += [file for file in near if Path(file).name.startswith("test_")]
         wanted |= {module_name(Path(file)) for file in near if not Path(file).name.startswith("test_")}
+        if not distance:
+            mirror = Path("tests", path).parent
+            known += sorted((file for file in imported if Path(file).parent == mirror), key=farness)
     # Kernels are loaded by file name, and an engine or an export runs in a separate process: no import leads there.
     farness = _farness(path, {"app", "compute", "labs"})
-    other = (file for file in imported if re.match(r"tests/(?!browser).*test_", file) and farness(file)[0])
-    known += sorted(other, key=farness)
-    return list(dict.fromkeys(known))[:most]
+    known += sorted((file for file in imported if farness(file)[0]), key=farness)
+    return [file for file in dict.fromkeys(known) if re.match(r"tests/(?!browser/)(.*/)?test_", file)][:most]
 
 
 def chosen_in_a_browser(path: str, imported: dict[str, set[str]]) -> list[str]:
@@ -170,8 +181,8 @@ def _farness(path: str, common: Set[str] = frozenset()) -> Callable[[str], tuple
 class Copy:
     """A copy of the project in which one process breaks and restores files."""
 
-    def __init__(self, folder: Path, number: int, limit: int) -> None:
-        self.limit = limit  # s
+    def __init__(self, folder: Path, number: int, marked: str) -> None:
+        self.options = *f"-x -q -n 0 -p no:cacheprovider --no-header -o timeout={HANGS} -m".split(), marked
         self.root = folder.with_name(f"{folder.name}.{number}")
         shutil.rmtree(self.root, ignore_errors=True)  # a killed run left its file broken
         shutil.copytree(folder, self.root, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".gpu*"))
@@ -180,18 +191,18 @@ class Copy:
         }  # fmt: skip
 
     def run(self, tests: list[str]) -> tuple[str, str]:
-        """Return "passed", "failed" or "hangs", and the first failed test."""
-        pytest = (sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header")
+        """Return "passed", "failed" or "hangs", and the first failed test; "" if pytest could not begin."""
+        pytest = (sys.executable, "-m", "pytest", *self.options)
         ended = subprocess.run(
-            ["timeout", "--kill-after", "5", str(self.limit), *pytest, *tests], cwd=self.root, env=self.environment,
+            ["timeout", "--kill-after", "5", str(LIMIT), *pytest, *tests], cwd=self.root, env=self.environment,
             capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
         if ended.returncode in (0, 5):
             return "passed", ""
         if ended.returncode in (124, 137):
             return "hangs", ""
-        failed = re.search(r"^(?:FAILED|ERROR) (\S+?\.py(?:::.+?)?)(?: - |$)", ended.stdout, re.MULTILINE)
-        return "failed", failed[1] if failed else f"no test, exit status {ended.returncode}"
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+?\.py(?:::\S+?(?:\[.*?\])?)?)(?: - |$)", ended.stdout, re.MULTILINE)
+        return "failed", failed[1] if failed else ""
 
     def judge(self, place: Place, tests: list[str]) -> tuple[str, str]:
         """Return whether the broken place was detected, and by which test."""
@@ -204,10 +215,12 @@ class Copy:
                 said, by = self.run([*tests, *(f"--deselect={test}" for test in spared)])
             finally:
                 file.write_bytes(source)
-            if said != "failed" or "::" not in by:
-                return ("noticed" if said == "failed" else said), by
-            if self.run([by])[0] == "passed":
+            if said != "failed":
+                return said, by
+            if self.run([by] if by else [*tests, "--collect-only"])[0] == "passed":
                 return "noticed", by
+            if not by or by in spared:
+                raise RuntimeError(f"pytest fails in the unbroken copy: {by or tests}")
             spared.append(by)
 
 
@@ -221,9 +234,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--again", type=Path, metavar="FILE", help="printed before with the same options")
     parser.add_argument("--most", type=int, default=MOST, help=f"test files run for a place (default {MOST})")
+    parser.add_argument("-m", "--mark", default="not gpu", help="tests run, by their marks (default %(default)r)")
     parser.add_argument("--browser", action="store_true", help="tests in a browser, and no others")
     options = parser.parse_args()
-    imported, generator = imports(options.folder), random.Random(options.seed)
+    generator, marked = random.Random(options.seed), marked_files(options.folder, options.mark)
+    imported = {
+        file: names for file, names in imports(options.folder).items()
+        if file in marked or not Path(file).name.startswith("test_")
+    }  # fmt: skip
     taken = []
     for group in options.group:
         name, _, paths = group.partition("=")
@@ -234,10 +252,9 @@ def main() -> None:
         passed = {(line["place"], line["was"]) for line in lines if line["said"] == "passed"}
         taken = [place for place in taken if (f"{place.path}:{place.line}", place.was[:90]) in passed]
     choose = chosen_in_a_browser if options.browser else partial(chosen_tests, most=options.most)
-    limit = LONG if options.browser or options.most > MOST else LIMIT
     copies: SimpleQueue[Copy] = SimpleQueue()
     for number in range(options.jobs):
-        copies.put(Copy(options.folder, number, limit))
+        copies.put(Copy(options.folder, number, options.mark))
 
     def judged(place: Place) -> None:
         """Judge a place in a free copy."""
