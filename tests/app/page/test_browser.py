@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf, nan
 from types import SimpleNamespace
 
@@ -47,6 +48,19 @@ def test_a_window_has_a_size_within_bounds_whatever_is_said(browser, heard, said
 def test_the_preferred_colour_scheme_is_dark_or_light(browser, heard, said, preferred):
     browser._handle_msg({"dark": said})
     assert heard == preferred
+
+
+def test_features_refresh_at_once_after_a_key_of_the_lab():
+    seen: list[str] = []
+    feature = SimpleNamespace(keys={"f": lambda: seen.append("feature")}, ticked=lambda: seen.append("refreshed"))
+    page = SimpleNamespace(
+        labs=SimpleNamespace(defer=lambda _: False), browser=SimpleNamespace(card=""), _cards={}, features=[feature],
+        current=SimpleNamespace(press=seen.append), _ticked=feature.ticked,
+    )  # fmt: skip
+    page.press = partial(Page.press, page)
+    page.press("f")
+    page.press("s")
+    assert seen == ["feature", "s", "refreshed"]
 
 
 def test_an_old_connection_that_ends_late_hides_no_page():

@@ -38,6 +38,11 @@ def lines_of(plot):
     return {"section": spans, "probe": marks}
 
 
+def test_the_text_of_a_new_plot_has_the_size_of_the_pages_small_text():
+    (axis, *_) = RasterPlots(("field",), {"field": "Inferno"}).plots["field"].figure.axis
+    assert (axis.axis_label_text_font_size, axis.major_label_text_font_size) == ("14px", "14px")
+
+
 @pytest.mark.parametrize("reverse", [False, True], ids=["", "reversed"])
 @pytest.mark.parametrize("name", PALETTES)
 def test_section_line_and_probe_show_on_every_colour_of_every_palette(name, reverse):

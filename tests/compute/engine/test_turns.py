@@ -104,6 +104,16 @@ def test_a_core_is_left_to_the_server_while_there_is_a_crowd():
         assert turn.crowded == (n >= MANY)
 
 
+def test_a_lab_gets_its_turn_from_the_moment_at_which_it_is_due():
+    lab = FakeLab(1, wakes=100.5)
+    engine = Engine(lab)
+    assert engine.turns.wakes_at(engine.now) == 100.5
+    assert engine.turns.next(100.4) is None
+    turn = engine.turns.next(100.5)
+    assert turn is not None
+    assert turn.share.taker is lab
+
+
 def test_what_is_waited_for_comes_before_a_lab_that_is_only_ahead():
     shown, ahead = FakeLab(1), FakeLab(2, kind=Urgency.AHEAD)
     engine = Engine(ahead, shown)

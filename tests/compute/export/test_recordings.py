@@ -46,6 +46,17 @@ def heat(tmp_path_factory):
     return folder, taken
 
 
+def test_a_recording_that_goes_on_keeps_the_frames_up_to_the_step_of_the_state(tmp_path):
+    lab = Diffusion(backend="cpu_numpy", ny=8, nx=8)
+    record(lab, tmp_path / "heat", 5, 4)
+    store = RecordingStore(tmp_path / "heat")
+    for step, kept in ((10, [0, 5, 10]), (7, [0, 5])):
+        recorder = FrameRecorder(lab, str(store.folder), 5, (8, 8), 100, step)
+        assert recorder.frames == len(kept)
+        assert [store.head(number).step for number in store.numbers()] == kept
+        recorder.finish()
+
+
 def frames_of(path: Path):
     with Image.open(path) as film:
         return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(film)]

@@ -13,7 +13,7 @@ from compute.devices.devices import Host
 from compute.labs.diffusion.benchmark import BENCHMARK as DIFFUSION
 from compute.measure.benchmark import CaseBenchmark
 from compute.measure.case import BenchPlan, Checked, Implementation, Row
-from compute.measure.run import BenchRun, CaseRun, Pace, _in_checking_order
+from compute.measure.run import BenchProgress, BenchRun, CaseRun, Pace, _in_checking_order, silent
 from compute.measure.sampling import LEAST_SAMPLES, Budget
 from compute.measure.timing import Timing
 from tests.comparing import NoMeter
@@ -159,11 +159,11 @@ def test_a_way_that_was_too_slow_once_is_not_begun_again():
 def bench(monkeypatch):
     """Return a function that runs cases on the clock of their ways, and returns the rows."""
 
-    def ran(benchmark: FakeBenchmark, count: int, budget: float) -> list[Row]:
+    def ran(benchmark: FakeBenchmark, count: int, budget: float, progress: BenchProgress = silent) -> list[Row]:
         monkeypatch.setattr("compute.measure.run.RoofMeter", NoMeter)
         monkeypatch.setattr(BenchRun, "_roof_of", lambda *_: None)
         cases = tuple(FakeCase(f"case {number}", pace=str(number)) for number in range(count))
-        run = BenchRun(benchmark, BenchPlan("fake", cases, ("cpu_numpy",), budget), clock=benchmark.clock)
+        run = BenchRun(benchmark, BenchPlan("fake", cases, ("cpu_numpy",), budget), progress, benchmark.clock)
         run._cases([backend("cpu_numpy")], cases)
         assert [row.case for row in run.results.rows] == [
             case for case in cases for _ in benchmark.variants(None, case)
@@ -190,6 +190,15 @@ def test_every_case_is_timed_once_before_any_is_refined(bench):
     rows = bench(FakeBenchmark(("slow",)), 5, 400.0)
     assert min(row.measurement.step.n for row in rows) >= LEAST_SAMPLES
     assert all(len(row.samples) == row.measurement.step.n + 1 for row in rows)  # one first call, both passes
+
+
+def test_the_progress_of_a_run_never_goes_back(bench):
+    """Two passes over three cases: the last case of the second one begins at five sixths."""
+    told: list[float] = []
+    bench(FakeBenchmark(("slow", "fast")), 3, 400.0, lambda _, part: told.append(part))
+    assert told == sorted(told)
+    assert told[0] == 0.0
+    assert 5 / 6 < told[-1] <= 1.0
 
 
 def test_headline_cases_come_first_and_rows_stay_in_the_order_of_the_plan(bench):

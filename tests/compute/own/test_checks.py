@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from math import inf
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -175,6 +177,29 @@ def test_inputs_are_tiny_odd_and_awkward():
     assert 0 < np.abs(small).max() < TINY
     assert same is whole
     assert 1 <= np.isnan(awkward((x,), "nan", np.random.default_rng(0))[0]).sum() <= 3
+
+
+CHUNKED = """
+import numba
+chunks = []
+@way("cpu_numba")
+def chunked(x):
+    chunks.append(numba.get_parallel_chunksize())
+    return x
+"""
+
+
+def test_repetitions_cut_the_loops_of_numba_into_few_or_many_chunks(tmp_path):
+    """One chunk per thread (0) in some runs, at least eight per thread in the others, of many sizes."""
+    (tmp_path / "own.py").write_text(HEAD + INPUTS.replace("100", "100_000") + NUMPY + CHUNKED)
+    file, n, before = load(tmp_path / "own.py"), 100_000, numba.get_parallel_chunksize()
+    tasks._open[:] = [tasks._Open(file, {})]
+    tasks.Checking(file, file.ways["cpu_numba"], "float32", 0, stand_in=False).repeat(n, inf, inf, lambda *_: None)
+    few, *sizes = sorted(set(file.ways["cpu_numba"].function().__globals__["chunks"]))
+    assert few == 0
+    assert len(sizes) > 5
+    assert sizes[-1] <= n / (8 * numba.config.NUMBA_NUM_THREADS)
+    assert numba.get_parallel_chunksize() == before
 
 
 # -- files

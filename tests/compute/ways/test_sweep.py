@@ -314,6 +314,26 @@ def test_the_budget_ends_a_sweep_but_every_point_has_its_first_samples(scripted)
     assert {len(point.timings) for point in sweep.points.values()} == {ROUNDS}
 
 
+def test_the_budget_ends_a_further_round_after_any_sample(scripted):
+    """Each call takes 1 s of the clock, and a sample 5 calls: 3 s more allow one sample more at most."""
+    scatter, now = np.random.default_rng(0), [0.0]
+
+    def call(way, n):
+        now[0] += 1.0
+        return 1e-6 * scatter.uniform(0.5, 1.5)
+
+    def samples(budget):
+        now[0] = 0.0
+        ways = (A, B, planted("c", None))
+        points = finish(Sweep(plan(*ways, sizes=(10,), budget=budget), lambda: now[0])).points
+        return sum(len(point.timings) for point in points.values())
+
+    scripted.seconds = call
+    found = {samples(budget) for budget in range(5 * 3 * ROUNDS, 5 * 4 * ROUNDS, 3)}
+    assert found == set(range(3 * ROUNDS, max(found) + 1))
+    assert max(found) > 3 * (ROUNDS + 1)
+
+
 def test_all_is_checked_before_anything_is_timed_and_the_order_is_shuffled(scripted):
     scripted.seconds = lambda way, n: 1e-6
     finish(Sweep(plan(A, B, sizes=(1000, 10, 100), budget=1000), Clock(1e-3)))
@@ -448,6 +468,8 @@ def test_the_last_result_lives_until_its_time_is_known(monkeypatch):
     [
         ({"sizes": ()}, "at least one n and one way"),
         ({"budget": 0}, "budget must be more than 0 seconds, not 0"),
+        ({"longest": 0}, "longest must be more than 0 seconds, not 0"),
+        ({"longest_call": 0.0}, "longest_call must be more than 0 seconds, not 0.0"),
         ({"sizes": (10**9,)}, "n must be from 1 to 100000000 for add_one, not 1000000000"),
     ],
 )

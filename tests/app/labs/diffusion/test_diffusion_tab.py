@@ -383,6 +383,12 @@ def test_the_switch_beyond_the_limit_follows_a_state_that_is_brought():
     assert (tab.lab.unstable, tab.lab.r, r.value, r.end) == (False, 0.1, 0.1, 0.25)  # the previous r
 
 
+def test_the_steps_per_frame_are_one_two_five_and_so_on_or_the_maximum():
+    speed = Sided().controls.transport.speed
+    steps = [number * 10**power for power in range(3) for number in (1, 2, 5)] + [1000]
+    assert speed.options == {str(number): number for number in steps} | {"maximum": 0}
+
+
 def test_beyond_the_limit_single_cells_are_shown_and_the_pace_is_slow_and_even():
     """An audience sees the cells of the chequerboard grow without flicker: each step inverts the pattern."""
     tab = Sided(ny=128, nx=128, probe_x=1.0)

@@ -107,6 +107,15 @@ def test_the_slider_spans_the_curve_and_follows_what_is_picked_elsewhere(tab):
     assert tab.session.values["lam"] is None
 
 
+def test_the_limit_of_steps_is_a_whole_number(tab):
+    limit = tab.controls.lambda_choice.most
+    limit.panel.value = "57"
+    assert (tab.session.live.steps_at_most, limit.panel.error_state) == (57, False)
+    limit.panel.value = "57.5"
+    assert limit.panel.helper_text == "Maximum steps must be a whole number, not '57.5'"
+    assert tab.session.live.steps_at_most == 57
+
+
 # -- a solution on a line
 
 

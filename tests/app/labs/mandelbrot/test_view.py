@@ -49,6 +49,25 @@ def test_the_picture_and_its_colour_bar_end_above_the_bar_at_the_bottom(window, 
     assert figure.height <= size[1]
 
 
+def test_the_orbit_of_the_point_under_the_pointer_is_drawn_and_its_first_points_are_larger():
+    tab = Tab(**ACROSS)
+    tab.session.change(orbit_length=8)
+    picture = tab.lab_view.picture
+    picture.pointer_state.pointer = [0.5, 0.5]
+    tab.see()
+    points, anchor, z = tab.lab_view.orbit.points.data, picture.anchor, [0.0]
+    while len(z) < len(points["x"]):
+        z.append(z[-1] ** 2 - 0.75)  # in the middle, c is -0.75
+    assert len(z) >= 8
+    np.testing.assert_allclose(float(anchor.re) + points["x"] * float(anchor.unit), z, atol=1e-12)
+    np.testing.assert_allclose(float(anchor.im) + points["y"] * float(anchor.unit), 0.0, atol=1e-12)
+    assert list(points["size"]) == sorted(points["size"], reverse=True)
+    assert points["size"][0] > points["size"][-1]
+    tab.session.change(orbit_length=0)
+    tab.see()
+    assert len(tab.lab_view.orbit.points.data["x"]) == 0
+
+
 def test_a_black_picture_keeps_no_histogram_of_another_one():
     tab = Tab(**ACROSS)
     tab.finish()

@@ -92,6 +92,12 @@ def test_strong_and_weak_scaling_are_compared_with_one_gpu_of_the_run(run):
     assert [row.extra["ny"] for row in weak] == [2048, 4096, 8192]
 
 
+def test_the_default_grids_double_their_sides():
+    cases = BENCHMARK.cases({"sizes": (), "edges": (), "devices": (1, 2)}, ("float32",), True)
+    sides = {kind: sorted({case.side for case in cases if case.kind == kind}) for kind in ("strong", "weak")}
+    assert sides == {"strong": [4096, 8192, 16384, 32768, 65536], "weak": [16384]}
+
+
 def test_a_record_contains_all_numbers_of_gpus_and_the_page_shows_one(run):
     results, plan = run(sizes=(2048,), devices=(1, 2))
     record = as_record(results, plan, "bench", BENCHMARK)

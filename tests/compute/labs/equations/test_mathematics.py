@@ -26,6 +26,8 @@ from compute.labs.equations.presets import presets
         ("2*dx(u)", r"2 \, \partial_x u"),
         ("div((1 + u)*grad(v))", r"\nabla \cdot \left(\left(1 + u\right) \, \nabla v\right)"),
         ("lap(u)*v", r"\left(\nabla^2 u\right) \, v"),
+        ("lap(u) + v", r"\nabla^2 u + v"),  # only a factor would look differentiated, too
+        ("u*v*u", r"u \, v \, u"),
         ("lap(u)^2", r"\left(\nabla^2 u\right)^{2}"),
         ("-u/2 - 1/v", r"-\frac{u}{2} - \frac{1}{v}"),
         ("u*2", r"u \cdot 2"),

@@ -53,6 +53,20 @@ def test_shortcuts_change_no_count_and_save_work(make, view, precision):
         assert on.iterations < 0.5 * off.iterations
 
 
+def test_only_the_first_launches_of_an_arithmetic_count_as_first_calls(make):
+    first, again = make(**HOME), make(zoom="2", **HOME)
+    first.counts()
+    assert not again.advance(1).first_call
+    again.frame()
+    assert not again.status.cold
+    assert again.frame().facts["cold"] == 0.0
+
+
+def test_a_launch_for_few_iterations_covers_every_pixel():
+    for stride, few in ((1, True), (8, False)):
+        assert LaunchPart(0, 9, stride, 20, 20, 20, shortcuts=False, fresh=True).few is few
+
+
 def test_frames_become_finer_and_are_right(make):
     view = {**HOME, "max_iterations": 9000}
     lab, truth = make(**view), make(**view).counts()
