@@ -19,7 +19,7 @@ from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import param
@@ -44,6 +44,7 @@ from compute.measure.timing import Timing
 RESERVE = 0.1  # fraction of the free memory that a grid must leave to other programs
 PICTURE_BYTES = 16 * 2**20  # display buffers and scratch, rounded up
 HOME = "that is, in lab.py of a folder with cpu_numpy.py (docs/architecture.md)"
+RELEASED = ("arrays", "camera", "device", "display")  # attributes that a closed lab lacks
 ON_THE_WAY = ("backend", "device_index", "variant", "dtype")  # structural parameters that keep the state
 
 Values = dict[str, Any]
@@ -58,6 +59,13 @@ def grid_cells(values: Mapping[str, Any]) -> int:
 
 class OutOfMemory(ValueError):
     """A device has no room for a state; the text states the predicted and the free bytes, or the device's reason."""
+
+
+class LabClosed(ValueError, AttributeError):
+    """Use of a lab after `close`. An AttributeError, so that hasattr returns False for what was released."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(f"{lab!r} is closed: its state was released, create another lab")
 
 
 class NamedNumber(Protocol):
@@ -105,9 +113,11 @@ class LabMeta(ParameterizedMetaclass, ABCMeta):
 
     INITIAL: tuple[str, ...]
     STRUCTURAL: tuple[str, ...]
+    _text: str  # the docstring of the class
 
     def __init__(cls, name: str, bases: tuple[type, ...], content: dict[str, Any]) -> None:
         super().__init__(name, bases, content)
+        cls._text = content.get("__doc__") or ""  # in a notebook param appends a table of the parameters to __doc__
         if param.Parameterized in bases:  # Lab itself
             return
         package = cls.__module__.rpartition(".")[0]  # "" of a class in a script or in a cell of a notebook
@@ -426,6 +436,8 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
         """
         held_by_param = name not in self.__dict__
         if held_by_param:
+            if self._closed and name in self.param:
+                raise LabClosed(self)
             self.__dict__["_cached"] = None
         super().__setattr__(name, value)
         if held_by_param:
@@ -468,6 +480,8 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
             setattr(self, name, value)
 
     def _require_known(self, values: dict[str, Any]) -> None:
+        if self._closed:
+            raise LabClosed(self)
         known = sorted(set(type(self).param.values()) - {"name"})
         for name in values:
             if name not in known:
@@ -483,13 +497,24 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
         return named("action", name, self.actions())(self, **arguments)
 
     def close(self) -> None:
-        """Free the state's memory. The lab cannot be used afterwards; a second call is a no-op."""
+        """Free the state's memory; a second call has no effect. Every later use of the state raises LabClosed."""
         if self._closed:
             return
         self._settle()
         self._closed, self._ready = True, False
         self._release()
-        self.device.close()
+        device = self.device
+        for name in RELEASED:
+            self.__dict__.pop(name, None)
+        device.close()
+
+    if not TYPE_CHECKING:  # a type checker would take any attribute for existing
+
+        def __getattr__(self, name):
+            """Raise LabClosed in a closed lab, and else the error of the failed look-up again."""
+            if self._closed:
+                raise LabClosed(self)
+            return super().__getattribute__(name)
 
     def __enter__(self) -> Self:
         """Return the lab, which is closed at the end of the block."""
@@ -498,16 +523,19 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __str__(self) -> str:
-        """Return the class with its non-default values, and the step: Diffusion(ny=64), step 30."""
-        defaults = type(self).param.values()
-        changed = (f"{name}={short(value)}" for name, value in self._values.items() if value is not defaults[name])
-        ending = f", step {self.steps}" if self.steps else ""
-        return f"{type(self).__name__}({', '.join(changed)}){', closed' if self._closed else ending}"
-
     def __repr__(self) -> str:
-        """Return the same as str(): param's own repr lists every parameter."""
-        return str(self)
+        """Return an expression that creates this lab at step 0, with the values that are not the defaults.
+
+        Long values are abbreviated.
+        """
+        defaults, same = type(self).param.values(), param.parameterized.Comparator.is_equal
+        changed = (f"{name}={short(value)}" for name, value in self._values.items() if not same(value, defaults[name]))
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __str__(self) -> str:
+        """Return repr(), and the step or that the lab is closed: Diffusion(ny=64), step 30."""
+        ending = f", step {self.steps}" if self.steps else ""
+        return f"{self!r}{', closed' if self._closed else ending}"
 
     # -- backend and device
 
@@ -537,7 +565,7 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     def about(cls) -> str:
         """Return equation, method and sources in Markdown: README.md of the lab's folder, in scripts the docstring."""
         if not cls.PACKAGE:
-            return inspect.cleandoc(cls.__doc__ or "")
+            return inspect.cleandoc(cls._text)
         return Path(import_module(cls.PACKAGE).__path__[0], "README.md").read_text(encoding="utf-8")
 
     def _open_device(self) -> None:

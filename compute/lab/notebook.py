@@ -31,7 +31,7 @@ from compute.export.figures import pixels
 from compute.export.packages import Package
 from compute.export.scene import NOT_COMPUTED, Scene, Style
 from compute.lab.frames import Frame
-from compute.lab.lab import Lab
+from compute.lab.lab import Lab, LabClosed
 from compute.lab.plot_text import sentences
 
 ANYWIDGET = Package("anywidget", "notebook", "a lab that plays in a notebook needs")
@@ -57,8 +57,14 @@ def png(colours: np.ndarray[Any, Any]) -> bytes:
 
 
 def mimebundle(lab: Lab) -> dict[str, Any]:
-    """Return a cell's output for a lab: a picture of the current state, and the canvas while it plays."""
-    bundle: dict[str, Any] = {"image/png": still(lab), "text/plain": repr(lab)}
+    """Return a cell's output for a lab: a picture of the current state, and the canvas while it plays.
+
+    A closed lab is shown as text.
+    """
+    try:
+        bundle: dict[str, Any] = {"image/png": still(lab), "text/plain": str(lab)}
+    except LabClosed:
+        return {"text/plain": str(lab)}
     if plays(lab):
         given = lab.canvas._repr_mimebundle_()
         bundle = {**(given[0] if isinstance(given, tuple) else given or {}), **bundle}

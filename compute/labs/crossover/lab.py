@@ -178,6 +178,11 @@ class Crossover(Lab):
         self._work = None
         forget_scratch()
 
+    def close(self) -> None:
+        """Close the sweep and the lab; the measurements remain in `sweep`."""
+        super().close()
+        self.__dict__.pop("_work", None)  # any further use raises LabClosed
+
     def _restart(self, *_events: param.parameterized.Event) -> None:
         if self._ready:
             self.reset()
