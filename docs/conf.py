@@ -29,7 +29,7 @@ exclude_patterns = ["notebooks/*.ipynb"]
 html_theme = "furo"
 html_title = "Fieldlab"
 html_logo = "../assets/logo.svg"
-html_favicon = "../assets/favicon.svg"
+html_favicon = html_logo
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b6b75", "color-brand-content": "#0b6b75"},
     "dark_css_variables": {"color-brand-primary": "#5fd4e0", "color-brand-content": "#5fd4e0"},

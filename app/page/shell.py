@@ -148,7 +148,7 @@ class Shell:
             theme_config=THEME,
             busy_indicator=None,
             logo=str(ASSETS / "logo.svg"),
-            favicon=str(ASSETS / "favicon.svg"),
+            favicon=str(ASSETS / "logo.svg"),
             meta_title="Fieldlab",
             meta_description="Live simulations for lectures, on CPU and GPU.",
             raw_css=[stylesheet(), CSS[self._level]],
