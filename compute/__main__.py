@@ -1,4 +1,4 @@
-"""The command line: `fieldlab serve | info | bench | race | render | sweep | try | learn | equation`.
+"""The command line, `fieldlab COMMAND`: serve, info, bench, race, render, sweep, try, learn, equation, new.
 
 `python -m compute` runs the same commands. Every command accepts `--lab FOLDER`, repeatedly: a lab from outside this
 repository (plugins.py).
@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from compute import stories
-from compute.cli import race_command, serve_options
+from compute.cli import new_command, race_command, serve_options
 from compute.devices.backends import BackendUnavailable, backend
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
@@ -140,7 +140,7 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
         prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"fieldlab {info.version()}")
-    names = "serve | info | bench | race | render | sweep | try | learn | equation"
+    names = "serve | info | bench | race | render | sweep | try | learn | equation | new"
     commands = parser.add_subparsers(required=True, metavar=names)
     serve = commands.add_parser(
         "serve", help="start the server of the page; compiles kernels at its first start", allow_abbrev=False
@@ -168,6 +168,7 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     own_commands.add_try(commands)
     own_commands.add_learn(commands)
     equations_command.add_equation(commands)
+    new_command.add_new(commands)
     for command in commands.choices.values():
         _add_lab(command)
     return parser

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from compute.__main__ import OK, main
 from compute.lab.plugins import VARIABLE
 from tests.browser.lab_page import ALL_MODELS, OPENING, LabPage
 from tests.browser.serving import serve
@@ -28,7 +29,8 @@ def test_a_lab_from_a_folder_is_shown_runs_and_can_be_controlled(page, tmp_path,
     (tmp_path / "broken").mkdir()
     odd = folder(tmp_path, "odd")
     (odd / "parts.py").write_text("PARTS = None", encoding="utf-8")
-    folders = os.pathsep.join(map(str, (tmp_path / "broken", odd, wave_folder)))
+    assert main(["new", "heat_wave", "--to", str(tmp_path)]) == OK
+    folders = os.pathsep.join(map(str, (tmp_path / "broken", odd, wave_folder, tmp_path / "heat_wave")))
     with serve(tmp_path, ("--setup", str(SETUP)), {VARIABLE: folders}) as server:
         lab = LabPage(page, server)
         page.get_by_text("The lab broken is not there: it has no lab.py").wait_for()
@@ -36,7 +38,10 @@ def test_a_lab_from_a_folder_is_shown_runs_and_can_be_controlled(page, tmp_path,
         page.get_by_text("The lab odd cannot be shown: AttributeError").wait_for()
         step = lab.step()
         lab.until(lambda: lab.step() > step)
-        page.get_by_role("tab", name="Wave").click()
+        page.get_by_role("tab", name="Heat wave").click()
+        step = lab.step()
+        lab.until(lambda: lab.step() > step and lab.fact("mean") > 0)
+        page.get_by_role("tab", name="Wave", exact=True).click()
         for label in SLIDERS:
             page.get_by_label(label).first.wait_for()
         lab.until(lambda: lab.fact("energy") > 0)

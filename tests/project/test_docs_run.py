@@ -31,7 +31,7 @@ NAMED = re.compile(r"(?:#|//) (\w+\.\w+)")  # the first line of a block that bec
 SHELL = ("", "sh", "bash", "console")
 PROGRAMS = ("fieldlab ", "make ", "panel ", "pip ", "python ", "python3 ", ".ci/", "docker", "systemctl ", "nvidia-smi",
             "FIELDLAB_LABS=")  # fmt: skip
-NAME = re.compile(r"fieldlab (bench|try|race|render|sweep)")  # a command's name in a sentence
+NAME = re.compile(r"fieldlab (bench|try|race|render|sweep|new)")  # a command's name in a sentence
 PLACEHOLDER = re.compile(r"\b(FILE|FOLDER|LAB|COMMAND|N|COPY|host:port)\b")
 
 # Replacements that reduce the work of a command.
