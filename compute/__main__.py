@@ -1,4 +1,4 @@
-"""The command line, `fieldlab COMMAND`: serve, info, bench, race, render, sweep, try, learn, equation, new.
+"""The command line, `fieldlab COMMAND`: serve, info, bench, race, render, sweep, try, learn, equation, new, completion.
 
 `python -m compute` runs the same commands. Every command accepts `--lab FOLDER`, repeatedly: a lab from outside this
 repository (plugins.py).
@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from compute import stories
-from compute.cli import new_command, race_command, serve_options
+from compute.cli import completion, new_command, race_command, serve_options
 from compute.devices.backends import BackendUnavailable, backend
 from compute.export import benchmark as export_benchmark
 from compute.export import commands as export_commands
@@ -107,9 +107,9 @@ def without_paths(arguments: Sequence[str]) -> list[str]:
     return out
 
 
-def _lab_option() -> argparse.ArgumentParser:
+def _lab_option(kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> argparse.ArgumentParser:
     """Return the parser of `--lab`, which is parsed first: the other options depend on the known labs."""
-    option = argparse.ArgumentParser(prog="fieldlab", add_help=False, allow_abbrev=False)
+    option = kind(prog="fieldlab", add_help=False, allow_abbrev=False)
     _add_lab(option)
     return option
 
@@ -134,13 +134,15 @@ def _find_labs(folders: Sequence[Path]) -> None:
         print(f"fieldlab: {problem}", file=sys.stderr)
 
 
-def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser of these arguments: the options of `bench` depend on the lab."""
-    parser = argparse.ArgumentParser(
-        prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option()], allow_abbrev=False
+def parser_for(
+    arguments: Sequence[str], kind: type[argparse.ArgumentParser] = argparse.ArgumentParser
+) -> argparse.ArgumentParser:
+    """Return the parser of these arguments, of the class `kind`: the options of `bench` depend on the lab."""
+    parser = kind(
+        prog="fieldlab", description="Live GPU computing for lectures.", parents=[_lab_option(kind)], allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"fieldlab {info.version()}")
-    names = "serve | info | bench | race | render | sweep | try | learn | equation | new"
+    names = "serve | info | bench | race | render | sweep | try | learn | equation | new | completion"
     commands = parser.add_subparsers(required=True, metavar=names)
     serve = commands.add_parser(
         "serve", help="start the server of the page; compiles kernels at its first start", allow_abbrev=False
@@ -169,6 +171,7 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     own_commands.add_learn(commands)
     equations_command.add_equation(commands)
     new_command.add_new(commands)
+    completion.add_completion(commands, lambda: parser_for([], completion.CompletedParser))
     for command in commands.choices.values():
         _add_lab(command)
     return parser
