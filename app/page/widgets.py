@@ -159,6 +159,13 @@ class NumberField:
         self._shown = text
         self.panel.param.update(value=text, value_input=text, error_state=False, helper_text=self._hint)
 
+    def hint(self, words: str) -> None:
+        """Show these words below the field while its input is valid."""
+        if words != self._hint:
+            self._hint = words
+            if not self.panel.error_state:
+                self.panel.helper_text = words
+
     def complain(self, words: str) -> None:
         """Show an error below the field."""
         self.panel.param.update(error_state=True, helper_text=plain(words))

@@ -46,9 +46,16 @@ def lay_legends_flat(plot: figure) -> None:
 
 
 class CurvePlot:
-    """One to three lines over a common abscissa, with axes that follow them without jitter."""
+    """One to three lines over a common abscissa, with axes that follow them without jitter.
 
-    def __init__(self, x_label: str, y_label: str, names: Sequence[str]) -> None:
+    shortest: least span of the abscissa; flat: values whose span is at most this share of the largest magnitude are
+    drawn as constant, so that the axis does not magnify rounding.
+    """
+
+    def __init__(
+        self, x_label: str, y_label: str, names: Sequence[str], shortest: float = 1.0, flat: float = 0.0
+    ) -> None:
+        self._shortest, self._flat = shortest, flat
         styles: tuple[dict[str, Any], ...] = (
             {"line_width": 2.5}, {"line_width": 2, "line_dash": "dashed"}, {"line_width": 2.5, "line_dash": "dotted"}
         )  # fmt: skip
@@ -83,6 +90,10 @@ class CurvePlot:
         for renderer, name in zip(self._renderers, ("accent", "gpu", "ink"), strict=False):
             renderer.glyph.line_color = scheme[name]
 
+    def name_axes(self, x: str, y: str) -> None:
+        """Set the titles of the axes, with units."""
+        self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = x, y
+
     def show(self, lines: Sequence[XY | None]) -> None:
         """Draw `lines`, one per name; None hides a line. Non-finite values leave gaps."""
         drawn = []
@@ -103,13 +114,18 @@ class CurvePlot:
         y = np.concatenate([line[1] for line in lines])
         y = y[np.isfinite(y)]
         if x.size:
-            self.figure.x_range.update(start=float(x.min()), end=float(max(x.max(), x.min() + 1)))
+            first = float(x.min())
+            span = max(float(x.max()) - first, self._shortest) or 1.0
+            self.figure.x_range.update(start=first, end=first + span)
         if not y.size:
             return
         low, high = float(y.min()), float(y.max())
-        span = high - low or abs(high) or 1.0
+        largest = max(abs(low), abs(high)) or 1.0
+        constant = high - low <= self._flat * largest
+        span = largest if constant else high - low
+        filled = 2 * CURVE_SLACK * span if constant else span
         axis = self.figure.y_range
-        if low < axis.start or high > axis.end or high - low < CURVE_SHRINK * (axis.end - axis.start):
+        if low < axis.start or high > axis.end or filled < CURVE_SHRINK * (axis.end - axis.start):
             axis.update(start=low - CURVE_SLACK * span, end=high + CURVE_SLACK * span)
 
 

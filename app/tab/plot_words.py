@@ -34,6 +34,11 @@ def name_plots(plots: Iterable[figure]) -> None:
         plot.stylesheets = [*plot.stylesheets, FOCUS]
 
 
+def rename(plot: figure) -> None:
+    """Update the name of a plot for a screen reader, after its titles have changed."""
+    plot.html_attributes = {**plot.html_attributes, "aria-label": name_of(plot)}
+
+
 def name_of(plot: figure) -> str:
     """Return a plot's name, from the titles of its colour bar or its axes, or from its own name."""
     if bars := [bar.title for bar in plot.select({"type": ColorBar}) if bar.title]:

@@ -16,6 +16,12 @@ PICTURES = f"""() => {{
   const sum = (name) => Array.from(source.data[name][0]).reduce((all, one) => (31 * all + one) % 1000003, 7);
   return source ? [sum('field'), sum('show')] : null;
 }}"""
+CURVE = f"""() => {{
+  const figure = {ALL_MODELS}.find((one) => one.type == 'Figure' && /^Plot: .* against (x|y|t)\\b/.test(
+    one.html_attributes['aria-label'] ?? '') && one.visible);
+  const column = figure?.renderers[0].data_source.data;
+  return figure ? [figure.html_attributes['aria-label'], ...Object.values(column).map((each) => each.length)] : null;
+}}"""
 PLACE = "(area) => area.value.slice(area.selectionStart, area.selectionStart + 3)"
 
 
@@ -36,6 +42,13 @@ class EquationsPage(SideBar):
         """Return the step in the status bar, -1 without one."""
         found = re.search(r"step ([\d ]+)", self.status().replace("\N{NO-BREAK SPACE}", " "))
         return int(found[1].replace(" ", "")) if found else -1
+
+    def run(self) -> None:
+        """Run the lab, and wait for its next step."""
+        before = self.step()
+        if "Paused" in self.status():
+            self.key(" ")
+        self.until(lambda: self.step() > before)
 
     @property
     def text(self) -> Locator:
@@ -118,3 +131,58 @@ def test_the_editor_gives_way_to_typeset_equations(lab):
     lab.page.locator(".typed math:visible").first.wait_for()
     lab.key("f")
     lab.text.wait_for()
+
+
+def test_the_second_panel_shows_a_profile_a_value_over_time_and_an_integral(lab):
+    page = lab.page
+    lab.run()
+    lab.key("v")
+    lab.until(lambda: page.evaluate(CURVE) == ["Plot: u against x [cells]", 256, 256])
+    picture = page.get_by_role("figure", name="Picture: u").first
+    box = picture.bounding_box()
+    at = box["x"] + 0.6 * box["width"], box["y"] + 0.3 * box["height"]
+    before = page.locator("h2", has_text="u along row").inner_text()
+    page.mouse.click(*at)
+    lab.until(lambda: page.locator("h2", has_text="u along row").inner_text() != before)
+    lab.group("Display")
+    lab.choose("Section", "Column, along y")
+    lab.until(lambda: page.evaluate(CURVE) == ["Plot: u against y [cells]", 256, 256])
+    lab.choose("Plotted quantity", "v")
+    page.locator("h2", has_text="v along column").wait_for()
+    lab.choose("Second panel", "Value at the probe")
+    page.locator("h2", has_text="v at cell (").wait_for()
+    first = lab.until(lambda: (found := page.evaluate(CURVE)) and found[1])
+    lab.until(lambda: page.evaluate(CURVE)[1] > first)
+    lab.key("v")
+    page.locator("h2", has_text="Integral of v [v·length²]").wait_for()
+    lab.until(lambda: page.evaluate(CURVE)[0] == "Plot: Σ v Δx Δy against t")
+    lab.key("v")
+    page.get_by_role("heading", name="u*v^2").wait_for()
+    lab.group("Field", "Physics")
+
+
+def test_settings_are_written_into_the_text_and_undone_by_back(lab):
+    page = lab.page
+    page.get_by_role("button", name="Load Heat").click()
+    lab.until(lambda: lab.text.input_value() == HEAT)
+    lab.run()
+    lab.key(" ")
+    lab.until(lambda: "Paused" in lab.status())
+    step = lab.still(lab.step)
+    page.get_by_text(re.compile(r"Stable up to about 1\.25")).wait_for()
+    lab.choose("Edges", "periodic")
+    lab.until(lambda: lab.text.input_value() == HEAT.replace("edges: zero-flux", "edges: periodic"))
+    lab.type("Time step", "1.5")
+    lab.until(lambda: lab.text.input_value() == HEAT.replace("edges: zero-flux", "edges: periodic") + "dt = 1.5\n")
+    page.get_by_text("Unstable: above its bound").wait_for()
+    lab.type("Time step", "1e8")
+    page.get_by_text("dt = 1e+08 is outside").wait_for()
+    lab.group("Compute")
+    lab.choose("Scheme", "Runge–Kutta 3")
+    lab.until(lambda: "scheme: rk3" in lab.text.input_value())
+    assert lab.step() == step  # the fields are kept
+    lab.still(lambda: page.url)
+    page.go_back()
+    lab.until(lambda: "scheme: rk3" not in lab.text.input_value(), OPENING)
+    lab.until(lambda: "dt = 1.5" in lab.text.input_value(), OPENING)
+    lab.group("Field", "Physics")

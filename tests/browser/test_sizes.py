@@ -112,6 +112,26 @@ def test_presenter_mode_cuts_nothing_and_is_legible_from_the_back_row(at, lab):
         shown.until(lambda: not page.locator(".bar.presenting").count())
 
 
+@pytest.mark.parametrize("presenting", [False, True])
+def test_the_plot_of_the_second_panel_fits(at, presenting):
+    """It is next to the picture or below it, and not larger; the editor, which needs its room, is hidden."""
+    shown = at("Equations")
+    page = shown.page
+    keys = ("v", "f", "p") if presenting else ("v", "f")
+    for key in keys:
+        shown.key(key)
+    shown.until(lambda: page.locator(".bar.presenting").count() == presenting)
+    try:
+        for name in PRESENTED if presenting else SIZES:
+            back = presenting and SIZES[name][1] >= BACK_ROW and SIZES[name] != PHONE
+            assert faults_at(page, name, LARGER if back else LARGE) == {}
+            assert comes(page, lambda: len(plots(page)) == 2), name
+    finally:
+        for key in (*keys[1:], "v", "v", "v"):
+            shown.key(key)
+        shown.until(lambda: not page.locator(".bar.presenting").count())
+
+
 # How many equations are wider than the text around them.
 WIDER = """(equations) => equations.filter((one) =>
   one.getBoundingClientRect().width > one.parentElement.clientWidth).length"""

@@ -1,7 +1,8 @@
-"""The side bar of the equations lab: presets, sliders of the parameters, compute, and display.
+"""The side bar of the equations lab: presets, sliders of the parameters, settings of the text, compute, and display.
 
-A text reaches the lab in one of three ways, all of which end in `_apply`: typed in the editor, chosen as a preset, or,
-by a link or a file, as a value of the session. A new text keeps the sliders' positions where it does not set others.
+A text reaches the lab in one of these ways: typed in the editor, chosen as a preset, or rewritten by a control of one
+of its settings, which all end in `_apply`; or, by a link or a file, as a value of the session. A new text keeps the
+sliders' positions where it does not set others.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import panel_material_ui as pmui
 
 from app.labs.equations.preset_tiles import PresetAbout, PresetTiles
-from app.labs.equations.second_picture import AS_IN_TEXT, SecondPicture, checked
+from app.labs.equations.second_panel import SecondPanel, valid
+from app.labs.equations.second_picture import AS_IN_TEXT, checked
 from app.labs.equations.sliders import ParameterSliders, values_after
 from app.labs.equations.text_image import TextImage
+from app.labs.equations.text_settings import Rewriting, TextSettings
 from app.labs.equations.view import PALETTES, EquationsView
 from app.page.notices import Notices
 from app.page.widgets import FULL, NumberField
@@ -37,13 +41,15 @@ from app.tab.session import Session
 from compute.engine import messages
 from compute.export.scene import Style, known_values
 from compute.lab.frames import Frame
+from compute.labs.equations.language import read
 from compute.labs.equations.presets import Preset, presets
-from compute.labs.equations.programs import SLOTS, full_text
+from compute.labs.equations.programs import SLOTS, alike, full_text
+from compute.labs.equations.rewriting import with_time_step
 from compute.labs.equations.tree import EquationError, System
 
 SIDES = (64, 128, 256, 512, 1024, 2048, 4096)  # of grids, in cells
-STEP_HINT = "Empty: that of the text, or 90 % of its bound."
 WHOLE_KEYS = ("0", "home")
+PLOTTED = {"second_panel", "plotted", "section", "probe_x", "probe_y"}  # values of the second panel's plot
 KERNELS = {"T-step": "several steps per pass", "one-step": "one step per pass"}  # labels on the page
 
 
@@ -62,6 +68,7 @@ class EquationsControls(Controls):
         self.tiles = PresetTiles(presets(), self._load, self.about.open)
         self.dialogs = [self.about.panel]
         self.brush = Brush(session, lab_view.pictures, lambda: {"field": self.into.value})
+        self.settings = TextSettings(self._rewrite, self._set_step)
         self.into = pmui.Select(label="Paint into", options=list(self._system.fields), size="small", **FULL)
         self.image = TextImage(session, self._use_text)
         groups = {
@@ -70,7 +77,7 @@ class EquationsControls(Controls):
             "Compute": self._compute(),
             "Display": self._display(),
         }
-        self.keys = transport.keys | {"f": self._toggle_editor, "l": self._toggle_hold}
+        self.keys = transport.keys | {"f": self._toggle_editor, "l": self._toggle_hold, "v": self.second.next}
         self.keys |= dict.fromkeys(WHOLE_KEYS, lab_view.unzoom)
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))
         lab_view.applied.subscribe(lambda typed: self._apply(*typed))
@@ -97,30 +104,48 @@ class EquationsControls(Controls):
         self._apply(text, self.lab_view.editor.system)
 
     def _load(self, preset: Preset) -> None:
-        """Show a preset with its own values."""
+        """Show a preset with its own values, from its initial values on."""
+        again = alike(self._text, preset.text)  # the lab would keep the fields
         self.lab_view.editor.load(preset.text)
-        self.session.change(time_step=None)
-        self.step.show(None)
-        self._apply(preset.text, self.lab_view.editor.system, fresh=True)
+        self._apply(preset.text, self.lab_view.editor.system, fresh=True, time_step=None)
+        if again:
+            self.session.act("reset")
 
-    def _apply(self, text: str, system: System, fresh: bool = False) -> None:
-        """Send a valid text. fresh: with its own values of all parameters."""
+    def _set_step(self, dt: float | None) -> None:
+        """Write a time step into the text, None for an automatic one; see _rewrite."""
+        self._rewrite(partial(with_time_step, dt=dt), time_step=None)
+
+    def _rewrite(self, change: Rewriting, **more: Any) -> None:
+        """Apply a change of the typed text, and `more` values. Raise ValueError if the text is or becomes invalid."""
+        editor = self.lab_view.editor
+        try:
+            read(editor.typed)
+        except EquationError as error:
+            place = f"line {error.line}, column {error.column}"
+            raise ValueError(f"Correct the text first, {place}: {error.message}") from error
+        try:
+            editor.rewrite(change(editor.typed))
+        except EquationError as error:
+            raise ValueError(error.message) from error
+        self._apply(editor.text, editor.system, **more)
+
+    def _apply(self, text: str, system: System, fresh: bool = False, **more: Any) -> None:
+        """Send a valid text, and `more` values. fresh: with its own values of all parameters."""
         values = self.session.values
         kept = values_after(None if fresh else self._system, system, self._numbers())
-        more: dict[str, Any] = {"limits_field": None, "limits_show": None}
-        if not self._shows(system, values["show"]):
-            more["show"] = AS_IN_TEXT
-        if values["first_picture"] not in system.fields:
-            more["first_picture"] = ""
+        if fresh or not alike(self._text, text):
+            # First no values, for which the lab takes those of the text: a value that stays would not be sent.
+            more |= {"limits_field": None, "limits_show": None, **dict.fromkeys(SLOTS), **valid(system, values)}
+            if not self._shows(system, values["show"]):
+                more["show"] = AS_IN_TEXT
         self._sent = text
-        # First no values, for which the lab takes those of the text: a value that stays would not be sent otherwise.
-        self.session.change(text=text, **dict.fromkeys(SLOTS), **more)
+        self.session.change(text=text, **more)
         if values["text"] != text:  # refused already
             return
-        changed = {name: value for name, value in kept.items() if value != system.parameters[name].value}
+        numbers = {name: value for name, value in kept.items() if value != system.parameters[name].value}
         slots = dict(zip(system.parameters, SLOTS, strict=False))
-        if changed:
-            self.session.change(**{slots[name]: value for name, value in changed.items()})
+        if numbers:
+            self.session.change(**{slots[name]: value for name, value in numbers.items()})
         self._show_text(text, system)
 
     @staticmethod
@@ -144,7 +169,8 @@ class EquationsControls(Controls):
         self._text, self._system = text, system
         self.sliders_of_text.show(system, self._numbers())
         self.tiles.show(text)
-        self.second.show(system, values["show"])
+        self.second.show(system)
+        self.settings.show(system, system.dt if values["time_step"] is None else values["time_step"])
         arrays = [*system.fields, *(["wall"] if system.wall is not None else [])]
         into = self.into.value if self.into.value in arrays else arrays[0]
         self.into.param.update(options=arrays, value=into, visible=len(arrays) > 1)
@@ -173,6 +199,7 @@ class EquationsControls(Controls):
             self._follow_undo(frame)
             self.transport.undo.offer(frame.notes["undo"], frame.notes["gone"])
             self.transport.redo.offer(frame.notes["redo"])
+            self.settings.tell(frame.facts["dt"], frame.facts["limit"], frame.notes["advice"])
 
     def _follow_undo(self, frame: Frame) -> None:
         """Set the values of a text that an undo has restored; the lab has them already."""
@@ -189,8 +216,8 @@ class EquationsControls(Controls):
         super().show_values(values)
         self.compute.show_values(values)
         self._follow_text()
-        if "time_step" in values:
-            self.step.show(values["time_step"])
+        if PLOTTED & values.keys():
+            self.session.later(self.lab_view.show_panel)
         if "pause_at" in values:
             self.pause.show(values["pause_at"])
         self.size.show_values(values)
@@ -205,7 +232,7 @@ class EquationsControls(Controls):
             self.lab_view.editor.refuse(event.text, self._sent)
             self._sent = ""
             return True
-        shown = {"show": self.second.refuse, "time_step": self.step.complain, "pause_at": self.pause.complain}
+        shown = {"show": self.second.picture.refuse, "pause_at": self.pause.complain}
         concerned = [name for name in event.kept if name in shown]
         for name in concerned:
             shown[name](event.text)
@@ -218,22 +245,19 @@ class EquationsControls(Controls):
         self.session.change(**{slots[name]: value})
 
     def _physics(self) -> Any:
-        self.step = NumberField(
-            "Time step", self.session.values["time_step"], lambda value: self.session.change(time_step=value),
-            optional=True, helper_text=STEP_HINT,
-        )  # fmt: skip
         self.pause = NumberField(
             "Pause at t", self.session.values["pause_at"], lambda value: self.session.change(pause_at=value),
             optional=True, helper_text="Empty: never.",
         )  # fmt: skip
-        return column(self.sliders_of_text.panel, self.step.panel, self.pause.panel)
+        return column(self.sliders_of_text.panel, self.settings.edges, self.settings.step.panel, self.pause.panel)
 
     # -- compute
 
     def _compute(self) -> Any:
         self.compute = ComputeControls(self.session, lambda name: KERNELS.get(name, name))
         self.size = GridSize(self.session, SIDES, self.lab_view.show_whole)
-        return column(*self.compute.items, self.size.panel, *([self.compute.dtype] if self.compute.dtype else []))
+        dtype = [self.compute.dtype] if self.compute.dtype else []
+        return column(*self.compute.items, self.size.panel, *dtype, self.settings.scheme)
 
     # -- display
 
@@ -243,13 +267,16 @@ class EquationsControls(Controls):
         self.editor_shown.param.watch(lambda event: session.later(lambda: view.show_editor(event.new)), "value")
         self.first = pmui.Select(label="First picture", size="small", **FULL)
         self.first.param.watch(lambda event: self._choose_first(event.new), "value")
-        self.second = SecondPicture(self._system, lambda expression: session.change(show=expression))
         labels = {"field": "Palette of the first picture", "show": "Palette of the second picture"}
         self.palettes = PaletteControls(session, view.pictures, labels, PALETTES)
+        palette, second = self.palettes.lists.values()
+        self.second = SecondPanel(session, self._system, second)
+        for widget in (self.second.choice_of_panel, self.second.plotted, self.second.section):
+            widget.param.watch(lambda event: session.later(view.show_panel), "value")
         self.hold = pmui.Switch(label="Hold the colour limits (L)", value=False, **FULL)
         self.hold.param.watch(lambda event: self._hold(event.new), "value")
-        colours = *self.palettes.lists.values(), self.palettes.reverse, self.hold
-        return column(self.editor_shown, self.first, self.second.panel, *colours)
+        colours = self.palettes.reverse, self.hold
+        return column(self.editor_shown, self.first, palette, self.second.panel, *colours)
 
     def _choose_first(self, name: str) -> None:
         if not self._following and name:

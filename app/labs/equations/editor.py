@@ -95,6 +95,11 @@ class EquationEditor:
         self.reading = pn.Column(self.fault, self.jump, self.typeset, **style)
         self.panel = pn.Row(self.writing, self.reading, margin=0, sizing_mode="fixed", styles=WRAPPED)
 
+    @property
+    def typed(self) -> str:
+        """The text in the field, which may be invalid or not applied yet."""
+        return str(self.field.value_input)
+
     def resize(self, width: int, height: int, line: int) -> None:
         """Fit into width x height px, with the equations next to the text, or below it in a narrow window.
 
@@ -114,11 +119,15 @@ class EquationEditor:
             self.load(text)
 
     def load(self, text: str) -> None:
-        """Replace the typed text by a valid one, which is or will be applied elsewhere."""
+        """Replace the typed text by a valid one, which is or will be applied elsewhere, and show its beginning."""
+        self.rewrite(text)
+        self.keys.scroll_back()
+
+    def rewrite(self, text: str) -> None:
+        """Replace the typed text as `load` does, but keep the place that is shown."""
         self._stop()
         self.text, self.system = text, read(text)
         self._put(text)
-        self.keys.scroll_back()
         self._show_error(None)
         self.typeset.object = typeset(self.system)
 

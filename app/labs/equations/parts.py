@@ -24,10 +24,12 @@ HELP = """
 | **0**, **Home** | show the whole grid; a double click does the same |
 | **L** | hold the colour limits of this moment, or let them follow each frame |
 | **Ctrl+Z**, **Ctrl+Shift+Z** | undo and redo strokes, resets, images, presets and other texts; not sliders |
+| **V** | show the next second panel: picture, profile, value at the probe, integral |
 """
 POINTER = """
 Drag on a picture to move it, scroll to zoom, double-click to show all of it; choose *Paint* to draw into a field or the
-wall.
+wall. While a profile or the value at the probe is shown, click to place the probe; drag the dashed line to move the
+section.
 """
 
 

@@ -16,7 +16,8 @@ from app.tab.controls import column
 from app.tab.image_upload import ImageUpload
 from app.tab.session import Session
 from compute.lab.frames import Frame
-from compute.labs.equations.programs import names_at_start, with_image
+from compute.labs.equations.programs import names_at_start
+from compute.labs.equations.rewriting import with_image
 from compute.labs.equations.tree import IMAGE, EquationError, System
 
 MISSING = "The text uses image, which is 0 until you choose one."

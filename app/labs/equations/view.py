@@ -1,31 +1,35 @@
-"""The main area of the equations lab: the editor of the text, and two pictures below it or next to it.
+"""The main area of the equations lab: the editor of the text, and two panels below it or next to it.
 
-While the editor is hidden, the equations are typeset above the pictures.
+The first panel is a picture; the second one is a picture, or a plot of a field. While the editor is hidden, the
+equations are typeset above the panels.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import isclose, nan, sqrt
 
 import panel as pn
 
 from app.labs.equations.editor import EquationEditor
+from app.labs.equations.second_plot import SecondPlot
 from app.labs.equations.typeset import STYLE, typeset
 from app.labs.plain.parts import largest_scale
 from app.page.markup import filled, plain
-from app.page.theme import GRID, html_pane, set_type, type_size
+from app.page.theme import GRID, html_pane, letter, set_type, type_size
 from app.tab.lab_view import Size
+from app.tab.plot_words import rename
 from app.tab.plots import RasterPlots, around
 from app.tab.publisher import Publisher
-from app.tab.raster_view import RasterView, fixed_pane
+from app.tab.raster_view import RasterView, fixed_pane, part_of
 from app.tab.session import Session
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.frames import Frame
-from compute.labs.equations.lab import Equations
+from compute.labs.equations.lab import PANELS, Equations
 from compute.labs.equations.tree import System
 
 PALETTES = {"field": "Viridis", "show": "Inferno"}
+PLOT = "plot"  # name of the plot among the panels
 HEADING = 36  # px of height
 SMALLEST, SCANTIEST = 128, 16  # px of a picture: below, the colour bars are hidden; the second is its minimum
 # Width and height of the editor in px, larger in presenter mode as its type is, and its share of the area.
@@ -35,17 +39,28 @@ TEXT_LINE = 1.5  # height of a line of the text, in type sizes
 LINE, MOST_SHARE = 40, 0.3  # px of height of a typeset equation; share of the height, for all of them
 LOW = 360  # px of height: lower windows show no typeset equations above the pictures, nor an editor instead of them
 MOST_TITLE = 32  # characters of a colour bar's title
+LEAST_PLOT = (300, 168)  # px of width and height of a plot
+NARROWEST, MOST_PLOT = 240, 320  # px of width of a plot below the picture at least, and of its height at most
+WORTH = 1.15  # factor by which the picture must be larger with the plot next to it than with the plot below it
+BOLD = 1.25  # width of a title's letter, in digits of the smallest size
+TINY = 1e-9  # of a side: a smaller movement is rounding
 WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """An arrangement of the pictures. scale: px per cell; count: of the pictures; bar: colour bars; title: its px."""
+    """An arrangement of the panels.
+
+    scale: px per cell; count: of the pictures; bar: whether they have colour bars; title: px of height of their titles;
+    plot: (width, height) of the second panel's plot in px, None without it; below: whether it is below the picture.
+    """
 
     scale: float
     count: int
     bar: bool
     title: int
+    plot: Size | None = None
+    below: bool = False
 
 
 class EquationsView(RasterView):
@@ -62,30 +77,43 @@ class EquationsView(RasterView):
         )
         apart = "#{:02x}{:02x}{:02x}".format(*Equations.APART)
         self.pictures = RasterPlots(
-            tuple(PALETTES), PALETTES, apart=apart, viewed=self.request_soon, unzoomed=self.unzoom
-        )
+            tuple(PALETTES), PALETTES, apart=apart, tapped=self._probe, viewed=self.request_soon,
+            unzoomed=self.unzoom, section_moved=self._move_section,
+        )  # fmt: skip
         self.pictures.frames.serve(session)
-        self.pictures.place("horizontal", nan, (nan, nan))
-        self.pictures.show_section(False)
+        self.plot = SecondPlot()
         self._with_editor = True
-        self._headings = dict.fromkeys(PALETTES, "")
+        self._headings = dict.fromkeys((*PALETTES, PLOT), "")
         self._titles = {name: html_pane("<h2>\N{NO-BREAK SPACE}</h2>") for name in PALETTES}
-        self._panes = {name: fixed_pane(plot.figure) for name, plot in self.pictures.plots.items()}
+        self._titles[PLOT] = html_pane("<h2>\N{NO-BREAK SPACE}</h2>")
+        figures = {name: plot.figure for name, plot in self.pictures.plots.items()} | {PLOT: self.plot.curves.figure}
+        self._panes = {name: fixed_pane(figure) for name, figure in figures.items()}
         self._columns = {
             name: pn.Column(self._titles[name], pane, margin=0, sizing_mode="fixed")
             for name, pane in self._panes.items()
         }
-        self._equations = html_pane("", STYLE, sizing_mode="fixed", visible=False)
+        self._equations = html_pane("", STYLE, sizing_mode="fixed", visible=False, styles={"overflow": "hidden auto"})
         self._equations_of = ""  # the text
         self._row = pn.Row(*self._columns.values(), margin=0, sizing_mode="fixed", styles=WRAPPED)
         self.panel = pn.Row(
             self.editor.panel, self._equations, self._row, margin=0, sizing_mode="fixed", styles=WRAPPED
         )
         session.frames.subscribe(lambda frame: self.pictures.show(frame.number, frame.rasters))
-        self.wait_for(*(plot.figure for plot in self.pictures.plots.values()))
+        self.wait_for(*figures.values())
         self.show_whole()
 
     # -- layout
+
+    @property
+    def plotting(self) -> bool:
+        """Whether the second panel is a plot."""
+        return self.session.values["second_panel"] != PANELS[0]
+
+    def show_panel(self) -> None:
+        """Show the second panel that the session's values select."""
+        self.place_probe()
+        self.arrange()
+        self.tick()
 
     def show_editor(self, shown: bool) -> None:
         """Show the editor, or the typeset equations in its place."""
@@ -124,52 +152,122 @@ class EquationsView(RasterView):
         if height < LOW or self.alone:
             return 0
         system = self.editor.system
-        return int(min(LINE * (len(system.rates) + len(system.named)), MOST_SHARE * height))
+        line = LINE * type_size(self.presenter) / type_size(False)
+        return int(min(line * (len(system.rates) + len(system.named)), MOST_SHARE * height))
 
     def _fit(self, room: Size) -> Fit:
-        """Return how the pictures fit into `room`: without colour bars, then only the first, if they are too small."""
+        """Return how the panels fit into `room`.
+
+        If the pictures are too small, they have no colour bars; then there are no titles; then only the first picture.
+        """
+        (ny, nx), plotting = self.shape, self.plotting and not self.alone
+        every = 1 if plotting or self.alone else len(PALETTES)
+        stages = [(every, plotting, True, HEADING), (every, plotting, False, HEADING), (1, False, False, 0)]
+        if plotting:
+            stages.insert(2, (1, True, False, 0))
+        fits = (self._fit_stage(room, *stage) for stage in stages)
+        found = next(fits)
+        while found.scale * max(nx, ny) < SMALLEST and (smaller := next(fits, None)) is not None:
+            found = smaller
+        return found
+
+    def _fit_stage(self, room: Size, count: int, plotting: bool, bar: bool, title: int) -> Fit:
+        """Return the fit with these parts and the largest pictures."""
         ny, nx = self.shape
-        every = 1 if self.alone else len(PALETTES)
-        for count, bar, title in ((every, True, HEADING), (every, False, HEADING), (1, False, 0)):
-            wider, higher = around(self.presenter, bar)
-            scale = largest_scale(count, room, (nx, ny), (wider + GRID, higher + GRID + title))
-            if scale * max(nx, ny) >= SMALLEST:
-                break
-        return Fit(scale, count, bar, title)
+        wider, higher = around(self.presenter, bar)
+        margins = wider + GRID, higher + GRID + title
+
+        def scale(across: int, down: int) -> float:
+            """Return the px per cell if the plot takes these px of width and height."""
+            return largest_scale(count, (room[0] - across, room[1] - down), (nx, ny), margins)
+
+        if not plotting:
+            return Fit(scale(0, 0), count, bar, title)
+        beside, below = scale(LEAST_PLOT[0] + GRID, 0), scale(0, LEAST_PLOT[1] + GRID + title)
+        largest = below if beside < WORTH * below else beside
+        width, height = int(nx * largest) + wider, int(ny * largest) + higher  # of the picture with its axes
+        left = room[0] - width - 2 * GRID, room[1] - height - 2 * (GRID + title)
+        if largest == below:
+            size = min(max(width, NARROWEST), room[0] - GRID), min(left[1], height, MOST_PLOT)
+        else:
+            across = min(left[0], width)
+            size = across, min(max(LEAST_PLOT[1], min(height, across)), room[1] - GRID - title)
+        return Fit(largest, count, bar, title, size, largest == below)
 
     def _arrange_pictures(self, room: Size) -> None:
-        """Arrange the pictures in as many rows as make them largest."""
+        """Arrange the panels in as many rows as make the pictures largest."""
         (ny, nx), fit = self.shape, self._fit(room)
         size = max(SCANTIEST, int(nx * fit.scale)), max(SCANTIEST, int(ny * fit.scale))
         for number, (name, plot) in enumerate(self.pictures.plots.items()):
-            self._columns[name].visible = plot.figure.visible = number < fit.count or not self.drawn
-            self._titles[name].visible = fit.title > 0
             plot.resize(*size, self.presenter, fit.bar)
-            outer = plot.figure.width, plot.figure.height
-            self._panes[name].param.update(width=outer[0], height=outer[1])
-            self._columns[name].param.update(width=outer[0] + GRID, height=outer[1] + GRID + fit.title)
+            self._arrange_panel(name, number < fit.count, fit.title)
+        self.plot.curves.figure.update(**dict(zip(("width", "height"), fit.plot or LEAST_PLOT, strict=True)))
+        self._arrange_panel(PLOT, fit.plot is not None, fit.title)
+        if fit.below:  # as wide as the row, so that it wraps below the picture
+            self._columns[PLOT].width = room[0]
         self._row.param.update(width=room[0], height=max(room[1], 1))
         sharp = min(
             1.0, sqrt(MAX_PIXELS / (size[0] * size[1]))
         )  # a 4K screen has more pixels than the limit of a frame
         self.session.set_view(self.pictures.view, (int(size[1] * sharp), int(size[0] * sharp)))
 
+    def _arrange_panel(self, name: str, shown: bool, title: int) -> None:
+        """Show or hide a panel, with the size of its figure. title: px of height of its title, 0 for none."""
+        pane, column = self._panes[name], self._columns[name]
+        figure = pane.object
+        column.visible = figure.visible = shown or not self.drawn  # a hidden plot is never drawn
+        self._titles[name].visible = title > 0
+        pane.param.update(width=figure.width, height=figure.height)
+        column.param.update(width=figure.width + GRID, height=figure.height + GRID + title)
+
     def apply_theme(self) -> None:
-        """Apply fonts to the plots."""
-        for plot in self.pictures.plots.values():
-            set_type(plot.figure, self.presenter)
+        """Apply fonts to the plots, and colours to the curve."""
+        self.plot.curves.set_theme(self.dark)
+        for pane in self._panes.values():
+            set_type(pane.object, self.presenter)
 
     # -- the visible part
 
     def show_whole(self) -> None:
         """Show the whole grid after its shape has changed."""
         self.pictures.whole(self.shape)
+        self.place_probe()
         self.arrange()
+
+    # -- the probe
+
+    def place_probe(self) -> None:
+        """Draw the probe, and the section through it, if the second panel shows their values."""
+        values, (ny, nx) = self.session.values, self.shape
+        kind, place = values["second_panel"], (values["probe_x"] * nx, values["probe_y"] * ny)
+        shown = kind in ("profile", "probe")
+        along_row = values["section"] == "horizontal"
+        self.pictures.place(values["section"], place[1] if along_row else place[0], place if shown else (nan, nan))
+        self.pictures.show_section(kind == "profile")
+
+    def _probe(self, x: float, y: float) -> None:
+        """Move the probe to a clicked place, in cells."""
+        if self.session.values["second_panel"] in ("profile", "probe"):
+            ny, nx = self.shape
+            self.session.change(probe_x=part_of(x, nx), probe_y=part_of(y, ny))
+            self.place_probe()
+
+    def _move_section(self, location: float) -> None:
+        """Move the probe with the dragged section line, which is at `location` in cells."""
+        values, (ny, nx) = self.session.values, self.shape
+        name, cells = ("probe_y", ny) if values["section"] == "horizontal" else ("probe_x", nx)
+        if not isclose(location / cells, values[name], abs_tol=TINY):  # it was dragged
+            self.session.change(**{name: part_of(location, cells)})
+            self.pictures.place_probe((values["probe_x"] * nx, values["probe_y"] * ny))
+
+    def samples(self) -> tuple[str, str]:
+        """Return the name and the samples of the second panel's plot as CSV, else those of the probe; see LabView."""
+        return self.plot.csv(self.session.values["second_panel"])
 
     # -- frames
 
     def tick(self) -> None:
-        """Update headings, colour bars and equations, a few times a second."""
+        """Update headings, colour bars, curve and equations, a few times a second."""
         frame = self.session.latest
         if self._equations.visible and self._equations_of != self.editor.text:
             self._equations_of = self.editor.text
@@ -178,10 +276,17 @@ class EquationsView(RasterView):
         if frame is None or not self.drawn:
             return
         self.pictures.scale(frame.rasters)
+        self.plot.record(frame)
+        if self.plotting:
+            self.plot.show(frame, self.session.values)
         self._head(frame)
 
     def _head(self, frame: Frame) -> None:
-        """Show what each picture shows: the name of a field, or an expression; and the meaning of cells in grey."""
+        """Show the content of each panel: a field, an expression, or the quantity of the plot; and what is grey."""
+        title = plain(self.plot.title, int(self._panes[PLOT].width / (BOLD * letter(self.presenter))))
+        if title != self._headings[PLOT]:
+            self._headings[PLOT] = title
+            self._titles[PLOT].object = filled("<h2>{title}</h2>", title=title)
         apart = "not finite" if frame.facts["nonfinite"] else "wall"
         for plot in self.pictures.plots.values():
             if plot.apart.text != apart:
@@ -193,6 +298,7 @@ class EquationsView(RasterView):
                 bar = self.pictures.plots[name].bar
                 if bar is not None:
                     bar.title = plain(raster.label, MOST_TITLE)
+                    rename(self.pictures.plots[name].figure)
 
 
 def _part(whole: int, least: float, most: float, share: float) -> int:

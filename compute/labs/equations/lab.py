@@ -28,15 +28,25 @@ from compute.lab.frames import Frame, View
 from compute.lab.history import GIVEN, Entry, HistoryRules
 from compute.lab.image_history import LARGE, LOAD, image_in, record_image, require_image
 from compute.lab.lab import PICTURE_BYTES, Lab
+from compute.lab.sections import DIRECTIONS
 from compute.lab.status import LabStatus
 from compute.lab.undo import EarlierField, UndoHistory
 from compute.labs.equations import stepping
 from compute.labs.equations.forms import Program
 from compute.labs.equations.language import LEAST_SETTING, MOST_SETTING
-from compute.labs.equations.picture import WITH_TEXT, panels_of, show
+from compute.labs.equations.picture import WITH_TEXT, panels_of, require_shown, show
 from compute.labs.equations.presets import FIRST as FIRST_PRESETS
 from compute.labs.equations.presets import FOLDER, preset, presets
-from compute.labs.equations.programs import SLOTS, Slot, full_text, names_at_start, picture_of, program_of, slots_of
+from compute.labs.equations.programs import (
+    SLOTS,
+    Slot,
+    alike,
+    full_text,
+    names_at_start,
+    picture_of,
+    program_of,
+    slots_of,
+)
 from compute.labs.equations.reference import initial
 from compute.labs.equations.stability import UNBOUNDED, Stability, stability
 from compute.labs.equations.tree import IMAGE, EquationError, Name, words
@@ -49,6 +59,7 @@ GROWTH = 1000.0  # of the largest value since the start, beyond which the lab pa
 MOST_BOUND_CELLS = 2**24  # the bound of the time step reads all fields on the host: a second on 4096 x 4096 cells
 FIRST_INTERVAL, LEAST_INTERVAL = 16, 8  # steps after which the bound is taken again, at first and at least
 MOST_CHANGE = 0.03  # relative change of the bound from one time to the next; it has a margin of 0.1
+PANELS = ("picture", "profile", "probe", "integral")  # choices of the second panel
 RELAXED = 1000  # steps after which the bound of a given time step is taken again, then after twice as many
 ROUNDED = 1e-9  # relative error of the sum of time steps that is ignored
 NOT_FINITE = "the fields hold values that are not finite (NaN or inf): reduce the time step, then reset"
@@ -113,12 +124,13 @@ class EquationHistory(HistoryRules):
 class Equations(Lab):
     """Systems u_t = f(u, …, lap(u), …, x, y, t) on ny x nx cells, typed as `text`; language.py documents the language.
 
-    text: the equations, or the name of a preset. A change rebuilds the lab, whose fields begin again; a text with an
-    error is refused with EquationError (line, column, caret), and the lab stays as it is.
+    text: the equations, or the name of a preset. A change rebuilds the lab. Its fields begin again, unless the texts
+    differ in edges, scheme and dt only. A text with an error is refused with EquationError (line, column, caret), and
+    the lab stays as it is.
 
     p1 … p12: the numbers of the text with a range (`F = 0.037 in [0, 0.1]`), in its order; `slots` has their names and
-    ranges, `numbers` their values by name, `set(F=0.04)` sets them by name. A new text sets them to its values, as does
-    None. They are arguments of the kernels: a change never compiles. Slots beyond those of the text are None.
+    ranges, `numbers` their values by name, `set(F=0.04)` sets them by name. Other equations set them to their values,
+    as does None. They are arguments of the kernels: a change never compiles. Slots beyond those of the text are None.
 
     time_step: None for the `dt` of the text, or without one 90 % of the bound of stability. That is taken again as the
     numbers change and after 8 steps or more, the later the less it changes. `dt`: the time step in use; `bound`: the
@@ -126,6 +138,10 @@ class Equations(Lab):
 
     first_picture: the field of the raster `field`, "" for the first one. show: expression of the raster `show`, "" for
     that of the text, else the second field, else the rate of change. A wall exists if the text has one (`wall = 0`).
+
+    second_panel: what the page shows next to the first picture: the second one, or a plot of the field `plotted` (the
+    second picture if it is "show") along the row or column through the cell at probe_x, probe_y, or over time at this
+    cell, or of its integral over the grid. Frames contain the values of all of them.
 
     pause_at: the time t at which an engine pauses the lab; running it again continues. paint draws into a field or the
     wall.
@@ -138,7 +154,7 @@ class Equations(Lab):
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "variant", "text", "ny", "nx", "dtype")
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = (
         *("backend", "device_index", "variant", "dtype", *SLOTS, "time_step", "pause_at", "first_picture", "show"),
-        *("limits_field", "limits_show", "paint", LOAD),
+        *("limits_field", "limits_show", "text", "paint", LOAD),
     )
     FIRST: ClassVar[str] = LOAD
     HISTORY: ClassVar[HistoryRules] = EquationHistory()
@@ -167,6 +183,11 @@ class Equations(Lab):
     show = param.String(default="", label="Second picture", doc="An expression; empty: that of the text.")
     limits_field = param.Range(default=None, allow_None=True, label="Limits of the first picture")
     limits_show = param.Range(default=None, allow_None=True, label="Limits of the second picture")
+    second_panel = param.Selector(default=PANELS[0], objects=list(PANELS), label="Second panel")
+    plotted = param.String(default="", label="Plotted", doc="A field, or show; empty: the first picture's field.")
+    section = param.Selector(default=DIRECTIONS[0], objects=list(DIRECTIONS), label="Section")
+    probe_x = param.Number(default=0.5, bounds=(0, 1), label="Probe x [part of the width]")
+    probe_y = param.Number(default=0.5, bounds=(0, 1), label="Probe y [part of the height]")
 
     state: stepping.State  # on the device
     earlier: UndoHistory  # the fields before strokes, resets, images and other texts, of the present grid
@@ -180,7 +201,7 @@ class Equations(Lab):
 
     def __init__(self, **values: Any) -> None:
         self._require_known(values)
-        self.earlier, self.run, self._image = UndoHistory(self, WITH_TEXT), uuid4().hex, None
+        self.earlier, self._image = UndoHistory(self, WITH_TEXT), None
         values = _completed({"text": type(self).text, **values}, "")
         self._filled = str(values["text"])
         super().__init__(**values)
@@ -272,9 +293,7 @@ class Equations(Lab):
         for name in SLOTS[len(slots) :]:
             if values[name] is not None:
                 raise ValueError(f"{name} must be None: the text has {len(slots)} numbers with a range")
-        if values["first_picture"] not in ("", *system.fields):
-            known = ", ".join(system.fields)
-            raise ValueError(f"first_picture must be empty or one of {known}, not {values['first_picture']!r}")
+        require_shown(values, system)
         picture_of(values["text"], values["show"])
         for name in ("limits_field", "limits_show"):
             limits = values[name]
@@ -314,7 +333,7 @@ class Equations(Lab):
         self._collect()
         if (
             old
-            and old["text"] == self.text
+            and alike(old["text"], self.text)
             and {key: each.shape for key, each in old["arrays"].items()} == self._shapes()
         ):
             self._resume(old)
@@ -335,7 +354,7 @@ class Equations(Lab):
 
     def _start(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         super()._start(arrays)
-        self.state.t, self._bound, self._ill = 0.0, None, ""
+        self.run, self.state.t, self._bound, self._ill = uuid4().hex, 0.0, None, ""
         if self.image is not None:
             record_image(self.history, self.image, self.ny, self.nx)
         fields = (np.abs(arrays[name]) for name in self.program.system.fields)
@@ -343,8 +362,8 @@ class Equations(Lab):
 
     def snapshot(self) -> dict[str, Any]:
         """Return the whole state as host arrays and plain numbers."""
-        own = {"text": self._begun, "t": self.state.t, "scale": self._scale, "bound": self._bound, "image": self._image}
-        return {**super().snapshot(), **own}
+        own = {"text": self._begun, "run": self.run, "t": self.state.t, "scale": self._scale, "bound": self._bound}
+        return {**super().snapshot(), **own, "image": self._image}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Continue from a snapshot of a lab with the same text and shape; raise ValueError for others."""
@@ -355,7 +374,8 @@ class Equations(Lab):
 
     def _resume(self, snapshot: dict[str, Any]) -> None:
         super()._resume(snapshot)
-        self.state.t, self._scale, self._bound, self._ill = snapshot["t"], snapshot["scale"], snapshot["bound"], ""
+        self.run, self.state.t, self._scale, self._ill = snapshot["run"], snapshot["t"], snapshot["scale"], ""
+        self._bound = snapshot["bound"] if snapshot["text"] == self.text else None
         self._image = snapshot["image"]
 
     def _rebuild(self, *events: param.parameterized.Event) -> None:
@@ -367,7 +387,7 @@ class Equations(Lab):
         try:
             with param.parameterized.discard_events(self):
                 self._set_ranges(())
-                self._put_back(_completed({"text": self.text}, ""))
+                self._put_back(_completed({"text": self.text}, self._filled))
             super()._rebuild(*events)
             self._filled = self.text
         except Exception:
@@ -635,7 +655,7 @@ class Equations(Lab):
 
 
 def _completed(values: dict[str, Any], text: str) -> dict[str, Any]:
-    """Return `values` with the numbers of a new text, and those that are None, as the text gives them.
+    """Return `values` with the numbers of other equations, and those that are None, as the text gives them.
 
     text: the present text, "" for none.
     """
@@ -644,6 +664,6 @@ def _completed(values: dict[str, Any], text: str) -> dict[str, Any]:
         return values  # param refuses it
     new = full_text(new)
     own: dict[str, float | None] = dict.fromkeys(SLOTS) | {each.slot: each.value for each in slots_of(new)}
-    changed = own if new != text else {name: own[name] for name in SLOTS if name in values}
+    changed = {name: own[name] for name in SLOTS if name in values} if alike(text, new) else own
     given = {name: value for name, value in values.items() if value is not None or name not in SLOTS}
     return {**values, **changed, **given, **({"text": new} if "text" in values else {})}

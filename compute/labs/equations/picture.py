@@ -1,14 +1,18 @@
-"""The frame of an equations lab: two rasters, and facts.
+"""The frame of an equations lab: two rasters, a curve, and facts.
 
 rasters: field (the field of `first_picture`), show (the second picture), both without a number in the cells of a wall,
-unless a value is not finite. facts: step, t, dt, limit (the bound of dt at
-some state, nan if unknown, inf without one), minimum, maximum, integral (over the grid, in units of the text) of the
-first picture, nonfinite (values of all fields).
+unless a value is not finite. curves: profile (of `plotted`, along the row or column through the probe, over cells).
 
-notes: undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be restored, "" if they
-can), undone (id of the last undo or redo, "" before the first) and initial (the values of WITH_TEXT after it, as JSON);
-image (fingerprint of the file that the text uses, "" without one) and
-kept (the retained part of it, six numbers of files.images.Kept).
+facts: step, t, dt, limit (the bound of dt at some state, nan if unknown, inf without one), minimum, maximum, integral
+(over the grid, in units of the text) of the first picture, nonfinite (values of all fields), probe_x, probe_y (the cell
+of the probe); for each field and for the second picture, named show, which is 0 in a wall: probe_<name> (its value at
+the probe) and integral_<name> (the sum over all cells times dx², nan if a value is not finite).
+
+notes: run (id of the unbroken run of steps), section ("row 12" or "column 34"), advice (on a scheme that does not fit
+the equations, "" if it does), undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be
+restored, "" if they can), undone (id of the last undo or redo, "" before the first) and initial (the values of
+WITH_TEXT after it, as JSON); image (fingerprint of the file that the text uses, "" without one) and kept (the retained
+part of it, six numbers of files.images.Kept).
 """
 
 from __future__ import annotations
@@ -16,33 +20,56 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from math import nan
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from compute.display.camera import RasterRequest
-from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Frame, View, freeze
+from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Curve, Frame, Raster, View, freeze
 from compute.lab.image_history import image_notes
-from compute.lab.panels import Panel
+from compute.lab.panels import Line, Panel
+from compute.lab.sections import probe_cell, section_cells, section_curve
 from compute.labs.equations.programs import SLOTS
 
 if TYPE_CHECKING:
     from compute.labs.equations.lab import Equations
+    from compute.labs.equations.tree import System
 
-WITH_TEXT = ("text", *SLOTS, "time_step", "first_picture", "show", "limits_field", "limits_show")  # undo restores them
+WITH_TEXT = (  # undo restores them
+    *("text", *SLOTS, "time_step", "first_picture", "show", "plotted", "limits_field", "limits_show"),
+)
 PANELS: Mapping[str, Panel] = {
     "field": Panel("", "x [cells]", "y [cells]", image="field"),
     "show": Panel("", "x [cells]", "y [cells]", image="show"),
+    "profile": Panel("", lines=(Line("profile"),)),
 }
+SECOND = "show"  # name of the second picture; no field has it
 MOST_LABEL = 60  # characters of an expression below a picture
 
 
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
-    """Return the panels of the frame's rasters, with its step and time."""
+    """Return the panels of the frame's rasters and of its profile, with its step and time."""
     facts = frame.facts
     note = f"step {facts['step']:,.0f}, t = {facts['t']:g}" if facts.keys() >= {"step", "t"} else ""
-    shown = {name: raster for name, raster in frame.rasters.items() if name in PANELS}
-    return {name: replace(PANELS[name], title=raster.label, note=note) for name, raster in shown.items()}
+    titles = {name: raster.label for name, raster in frame.rasters.items()}
+    shown = {name: replace(PANELS[name], title=title, note=note) for name, title in titles.items() if name in PANELS}
+    if (profile := frame.curves.get("profile")) is not None:
+        title, across = f"{profile.label} along {frame.notes['section']}", across_section(frame)
+        shown["profile"] = replace(PANELS["profile"], title=title, x=across, y=profile.label, note=note)
+    return shown
+
+
+def across_section(frame: Frame) -> str:
+    """Return the title of the profile's abscissa, with its unit."""
+    return "x [cells]" if frame.notes["section"].startswith("row") else "y [cells]"
+
+
+def require_shown(values: Mapping[str, Any], system: System) -> None:
+    """Raise ValueError unless first_picture is a field, and plotted a field or the second picture; both may be ""."""
+    for name, known in {"first_picture": system.fields, "plotted": [*system.fields, SECOND]}.items():
+        if values[name] not in ("", *known):
+            raise ValueError(f"{name} must be empty or one of {', '.join(known)}, not {values[name]!r}")
 
 
 def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
@@ -51,17 +78,24 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
     limit, dt = lab.limit_seen(), lab.dt
     first = now["first_picture"] or system.fields[0]
     label, second = lab.second_picture()
+    arrays = {name: lab.arrays[name] for name in system.fields} | {SECOND: second}
+    plotted, (row, column) = now["plotted"] or first, probe_cell(now)
+    along_row = now["section"] == "horizontal"
+    section = section_cells(now, row if along_row else column)
     with camera.batch():
-        queued = {name: camera.queue_survey(lab.arrays[name]) for name in system.fields}
-        queued_second = camera.queue_survey(second)
-    seen, seen_second = {name: wait() for name, wait in queued.items()}, queued_second()
-    nonfinite = sum(each.nonfinite for each in seen.values())
-    finite = [each for each in seen.values() if each.minimum <= each.maximum]
+        surveys = {name: camera.queue_survey(array) for name, array in arrays.items()}
+        probes = {name: camera.queue_window(array, row, column, 1, 1) for name, array in arrays.items()}
+        line = camera.queue_window(arrays[plotted], *section)
+    seen = {name: wait() for name, wait in surveys.items()}
+    fields = [seen[name] for name in system.fields]
+    nonfinite = sum(each.nonfinite for each in fields)
+    finite = [each for each in fields if each.minimum <= each.maximum]
     lab.examine(max((max(abs(each.minimum), abs(each.maximum)) for each in finite), default=0.0), nonfinite)
+    profile = section_curve(line().ravel(), label if plotted == SECOND else plotted)
     limits = now["limits_field"] or seen[first].limits()
-    limits_second = now["limits_show"] or seen_second.limits()
+    limits_second = now["limits_show"] or seen[SECOND].limits()
     with camera.batch():
-        field = camera.queue_raster(lab.arrays[first], RasterRequest(view, pixels, limits, first))
+        field = camera.queue_raster(arrays[first], RasterRequest(view, pixels, limits, first))
         other = camera.queue_raster(second, RasterRequest(view, pixels, limits_second, label[:MOST_LABEL]))
         walls = [lab.arrays["wall"]] if "wall" in lab.arrays and not nonfinite else []
         masks = [camera.queue_raster(each, RasterRequest(view, pixels, (0.0, 1.0), "wall")) for each in walls]
@@ -70,17 +104,31 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
         wall = mask().levels > TOP_LEVEL // 2
         for name, each in rasters.items():
             rasters[name] = replace(each, levels=np.where(wall, NOT_FINITE, each.levels))
+    area = system.dx**2  # of a cell
     facts = {
         "t": lab.t,
         "dt": dt,
         "limit": limit,
         "minimum": seen[first].minimum,
         "maximum": seen[first].maximum,
-        "integral": seen[first].total * system.dx**2,
+        "integral": seen[first].total * area,
         "nonfinite": float(nonfinite),
+        "probe_x": column,
+        "probe_y": row,
     }
+    facts |= {f"probe_{name}": float(wait()[0, 0]) for name, wait in probes.items()}
+    facts |= {f"integral_{name}": nan if one.nonfinite else one.total * area for name, one in seen.items()}
     earlier = lab.earlier
-    notes = {"undo": earlier.undo_words, "redo": earlier.redo_words, "gone": earlier.gone, "undone": earlier.name}
-    notes["initial"] = json.dumps({name: now[name] for name in WITH_TEXT}) if earlier.name else ""
-    notes |= image_notes(lab.image, lab.ny, lab.nx)
-    return replace(lab.framed(rasters, facts), notes=freeze(notes))
+    notes = {
+        "run": lab.run,
+        "section": f"row {row}" if along_row else f"column {column}",
+        "advice": lab.bound.advice if lab.bound is not None else "",
+        "undo": earlier.undo_words,
+        "redo": earlier.redo_words,
+        "gone": earlier.gone,
+        "undone": earlier.name,
+        "initial": json.dumps({name: now[name] for name in WITH_TEXT}) if earlier.name else "",
+        **image_notes(lab.image, lab.ny, lab.nx),
+    }
+    parts: dict[str, Raster | Curve] = {**rasters, "profile": profile}
+    return replace(lab.framed(parts, facts), notes=freeze(notes))

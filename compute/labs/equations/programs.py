@@ -67,9 +67,20 @@ def picture_of(text: str, expression: str) -> Program:
     return Program(system, Plan(passes, (Stage(),), tuple(arrays), from_start=False), _title(text))
 
 
+@lru_cache(maxsize=KEPT)
+def alike(text: str, other: str) -> bool:
+    """Return whether two valid texts differ in edges, scheme and dt only; False if `text` is empty."""
+    return bool(text) and _without_settings(text) == _without_settings(other)
+
+
+@lru_cache(maxsize=KEPT)
+def _without_settings(text: str) -> System:
+    return replace(read(text), text="", edges={}, scheme="euler", dt=None, lines={})
+
+
 def _title(text: str) -> str:
     """Return the title of a preset, without accents for printed programs, or "Equations"."""
-    title = next((each.title for each in presets().values() if each.text == text), "Equations")
+    title = next((each.title for each in presets().values() if alike(each.text, text)), "Equations")
     return unicodedata.normalize("NFKD", title.replace("\N{EN DASH}", "-"))
 
 
@@ -82,24 +93,6 @@ def _with_show(text: str, expression: str) -> str:
     codes = (line.split("#")[0].split(";") for line in text.split("\n"))
     kept = (";".join(part for part in parts if not _SHOW.match(part)) for parts in codes)
     return "\n".join([*kept, f"show = {expression}"])
-
-
-def with_image(text: str, array: str) -> str:
-    """Return a text in which a field begins as the loaded image, or in which dark cells of it are the wall.
-
-    array: a field or "wall". The statement replaces the one of the text, or is the last line.
-    """
-    head, value = (r"wall", f"0.5 - {IMAGE}") if array == "wall" else (rf"{array}\s*\(\s*0\s*\)", IMAGE)
-    statement = f"{array} = {value}" if array == "wall" else f"{array}(0) = {value}"
-    pattern, lines, found = re.compile(rf"(\s*){head}\s*="), [], False
-    for line in text.rstrip("\n").split("\n"):
-        code, sign, comment = line.partition("#")
-        parts = code.split(";")
-        for number, part in enumerate(parts):
-            if old := pattern.match(part):
-                parts[number], found = old[1] + statement + part[len(part.rstrip()) :], True
-        lines.append(";".join(parts) + sign + comment)
-    return "\n".join([*lines, *([] if found else [statement])]) + "\n"
 
 
 @lru_cache(maxsize=KEPT)

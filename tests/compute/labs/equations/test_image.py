@@ -14,7 +14,7 @@ from compute.export.scene import Scene, SceneError, read, scene_of
 from compute.files.images import LoadedPicture
 from compute.labs.equations import Equations
 from compute.labs.equations.language import read as system_of
-from compute.labs.equations.programs import with_image
+from compute.labs.equations.rewriting import with_image
 from compute.labs.equations.tree import EquationError
 from tests.hostile_files import photograph, png, rows
 
@@ -184,11 +184,11 @@ def test_images_are_undone_and_redone(make):
     ("text", "array", "after"),
     [
         ("u_t = u\nu(0) = x # ramp\n", "u", "u_t = u\nu(0) = image # ramp\n"),
-        ("u_t = u; u ( 0 )= x; dt = 1", "u", "u_t = u; u(0) = image; dt = 1\n"),
+        ("u_t = u; u ( 0 )= x; dt = 1", "u", "u_t = u; u(0) = image; dt = 1"),
         ("u_t = u\n", "u", "u_t = u\nu(0) = image\n"),
-        ("u_t = u; uu_t = u\nuu(0) = 1 # u(0) = 3", "u", "u_t = u; uu_t = u\nuu(0) = 1 # u(0) = 3\nu(0) = image\n"),
-        ("u_t = u\nwall: zero-flux\nwall = y", "wall", "u_t = u\nwall: zero-flux\nwall = 0.5 - image\n"),
-        ("u_t = u\nwall: zero-flux", "wall", "u_t = u\nwall: zero-flux\nwall = 0.5 - image\n"),
+        ("u_t = u; uu_t = u\nuu(0) = 1 # u(0) = 3", "u", "u_t = u; uu_t = u\nuu(0) = 1 # u(0) = 3\nu(0) = image"),
+        ("u_t = u\nwall: zero-flux\nwall = y", "wall", "u_t = u\nwall: zero-flux\nwall = 0.5 - image"),
+        ("u_t = u\nwall: zero-flux", "wall", "u_t = u\nwall: zero-flux\nwall = 0.5 - image"),
     ],
 )
 def test_a_text_begins_with_the_image_instead(text, array, after):

@@ -20,7 +20,8 @@ from compute.labs.equations.language import read
 from compute.labs.equations.presets import presets
 from compute.labs.equations.programs import SLOTS
 from compute.labs.equations.reference import Reference
-from compute.labs.equations.tree import EquationError
+from compute.labs.equations.rewriting import with_edges, with_scheme, with_time_step
+from compute.labs.equations.tree import Edge, EquationError
 from compute.measure.benchmark import benchmark_of
 from compute.measure.race import Race, Racer, run_race
 from tests.compute.engine.faulty import QuietSender
@@ -62,7 +63,7 @@ def test_every_preset_gives_the_results_of_the_reference(make, name):
     frame = lab.frame()
     assert list(frame.rasters) == ["field", "show"]
     assert lab.status.healthy
-    assert len(lab.panels(frame)) == 2
+    assert list(lab.panels(frame)) == ["field", "show", "profile"]
 
 
 def test_a_text_gives_its_numbers_to_the_slots_and_none_is_its_value(make):
@@ -238,7 +239,145 @@ def test_cells_of_a_wall_have_no_number_and_the_rate_excludes_them(make, stateme
     assert found.sum() == 1
 
 
+# -- profile, probe and integral
+
+
+@pytest.mark.parametrize("plotted", ["", "u", "v", "show"])
+@pytest.mark.parametrize("section", ["horizontal", "vertical"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_profile_probe_and_integral_are_those_of_numpy(make, plotted, section, dtype):
+    text = presets()["gray_scott"].text + "dx = 0.5\n"
+    lab = make(text, dtype=dtype, plotted=plotted, section=section, probe_x=0.3, probe_y=0.8)
+    lab.advance(7)
+    frame = lab.frame()
+    u, v = (lab.field(name).astype(float) for name in "uv")
+    right = {"u": u, "v": v, "show": u * v**2}
+    row, column = int(0.8 * 21), int(0.3 * 34)
+    shown = right[plotted or "u"]
+    line = shown[row] if section == "horizontal" else shown[:, column]
+    profile = frame.curves["profile"]
+    near = {"rtol": 1e-6 if dtype == "float32" else 1e-14}
+    np.testing.assert_allclose(profile.y, line, **near)
+    np.testing.assert_array_equal(profile.x, np.arange(line.size) + 0.5)
+    assert profile.label == {"": "u", "show": "u*v^2"}.get(plotted, plotted)
+    place = f"row {row}" if section == "horizontal" else f"column {column}"
+    assert frame.notes["section"] == place
+    panel = lab.panels(frame)["profile"]
+    assert (panel.title, panel.x[0]) == (f"{profile.label} along {place}", "x" if section == "horizontal" else "y")
+    facts = frame.facts
+    assert (facts["probe_x"], facts["probe_y"]) == (column, row)
+    for name, array in right.items():
+        assert facts[f"probe_{name}"] == pytest.approx(array[row, column], rel=near["rtol"])
+        assert facts[f"integral_{name}"] == pytest.approx(array.sum() * 0.5 * 0.5, rel=1e-6)
+    assert facts["integral"] == facts["integral_u"]
+
+
+def test_a_conserved_quantity_has_a_constant_integral(make):
+    lab = make("cahn_hilliard")
+    first = lab.frame().facts["integral_c"]
+    lab.advance(50)
+    assert lab.frame().facts["integral_c"] == pytest.approx(first, abs=1e-9)
+    assert first == pytest.approx(lab.field().sum())
+
+
+def test_values_that_are_not_finite_have_no_integral(make):
+    lab = make("u_t = u^8; v_t = 0*v; u(0) = 9; v(0) = 2; dt = 1")
+    lab.advance(8)
+    facts = lab.frame().facts
+    assert np.isnan(facts["integral_u"])
+    assert facts["integral_v"] == 2 * 21 * 34
+
+
+def test_an_unknown_quantity_is_refused(make):
+    lab = make()
+    with pytest.raises(ValueError, match="plotted must be empty or one of u, v, show, not 'w'"):
+        lab.update(plotted="w")
+    with pytest.raises(ValueError, match="probe_x"):
+        lab.update(probe_x=1.5)
+
+
+def test_the_run_changes_when_the_fields_begin_again_and_not_by_a_stroke(make):
+    lab = make()
+    run = lab.run
+    lab.advance(3)
+    lab.act("paint", points=[(3, 3)], value=1.0, radius=2.0, field="v")
+    assert lab.frame().notes["run"] == run
+    kept = lab.snapshot()
+    lab.act("reset")
+    assert lab.run != run
+    lab.act("undo")
+    assert lab.run == run
+    lab.update(text="heat")
+    assert lab.run != run
+    lab.update(text="gray_scott")
+    lab.restore(kept)
+    assert lab.run == run
+
+
 # -- state
+
+
+def test_edges_scheme_and_time_step_of_the_text_change_while_the_fields_and_numbers_stay(make):
+    lab = make("heat")
+    lab.set(D=0.5)
+    lab.advance(4)
+    before, run = lab.field(), lab.run
+    lab.update(text=with_edges(with_scheme(with_time_step(lab.text, 0.25), "rk3"), Edge("fixed", 1)))
+    assert (lab.steps, lab.t, lab.run) == (4, pytest.approx(4 * 0.45), run)
+    assert lab.numbers == {"D": 0.5}
+    assert np.array_equal(lab.field(), before)
+    right = Reference(read(lab.text), 21, 34, parameters={"D": 0.5}, start={"u": before})
+    lab.advance(3)
+    right.advance(3)
+    np.testing.assert_allclose(lab.field(), right.arrays["u"], rtol=1e-12)
+    lab.text = presets()["heat"].text  # as an attribute
+    assert (lab.steps, lab.numbers) == (7, {"D": 0.5})
+    lab.update(text=presets()["heat"].text.replace("D = 0.2", "D = 0.3"))
+    assert lab.steps == 0
+
+
+def test_another_scheme_has_another_bound(make):
+    lab = make("wave")
+    lab.advance()
+    assert lab.frame().notes["advice"] == ""
+    limit = lab.bound.limit
+    lab.update(text=presets()["wave"].text.replace("symplectic", "euler"))
+    assert "euler amplifies the waves" in lab.frame().notes["advice"]
+    lab.update(text=presets()["wave"].text.replace("symplectic", "rk3"))
+    frame = lab.frame()
+    assert frame.notes["advice"] == ""
+    assert frame.facts["limit"] == pytest.approx(limit * 1.732 / 2, rel=0.02)
+
+
+def test_a_link_repeats_settings_that_changed_during_a_run_and_undo_restores_them(make):
+    lab = make("heat")
+    lab.set(D=0.5)
+    lab.advance(3)
+    lab.act("paint", points=[(10, 10)], value=1.0, radius=3.0)
+    painted = lab.field()
+    lab.update(text=with_edges(with_time_step(lab.text, 0.25), Edge("periodic")))
+    lab.set(D=0.25)
+    lab.advance(3)
+    plain = lab.HISTORY.of(Equations, lab.values(), lab.snapshot())
+    assert not plain.missing
+    scene = unpacked(packed(Scene("equations", plain.values, (64, 64), plain.steps, history=plain.entries)))
+    scene.check()
+    again = scene.open()
+    for step in range(scene.steps + 1):
+        for entry in scene.history:
+            if entry["step"] == step:
+                lab.HISTORY.apply(again, entry)
+        if step < scene.steps:
+            again.advance()
+    assert again.numbers == {"D": 0.25}
+    assert again.text == lab.text
+    assert np.array_equal(again.field(), lab.field())
+    again.close()
+    lab.act("undo")  # of the settings
+    assert np.array_equal(lab.field(), painted)
+    assert (lab.steps, lab.text, lab.numbers) == (3, presets()["heat"].text, {"D": 0.5})
+    lab.advance(2)
+    assert lab.t == pytest.approx(5 * 0.45)
 
 
 def test_arrays_are_loaded_by_name(make):
