@@ -96,7 +96,9 @@ def unroll(text: str) -> str:
         turns = (
             re.sub(rf"\b{found[1]}\b", str(k), body) for k in range(int(found[2]), int(found[3]) + int(found[4] or 0))
         )
-        text = text[: found.start()] + "\n".join("{" + turn + "}" for turn in turns) + text[end:]
+        before = text[: found.start()]
+        indent = re.sub(r"\S.*", "", before.rpartition("\n")[2])
+        text = before + f"\n{indent}".join("{" + turn + "}" for turn in turns) + text[end:]
     return text
 
 

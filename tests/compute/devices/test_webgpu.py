@@ -172,8 +172,8 @@ def test_a_kernel_requires_its_numbers_and_whole_arrays(device):
 
 
 def test_marked_loops_are_written_out():
-    text = "/*unroll*/ for (var k = 0; k < 2; k++) { a[k] = b[k + 1]; { k; } }"
-    assert unroll(text) == "{ a[0] = b[0 + 1]; { 0; } }\n{ a[1] = b[1 + 1]; { 1; } }"
+    text = "f() {\n  /*unroll*/ for (var k = 0; k < 2; k++) { a[k] = b[k + 1]; { k; } }\n}"
+    assert unroll(text) == "f() {\n  { a[0] = b[0 + 1]; { 0; } }\n  { a[1] = b[1 + 1]; { 1; } }\n}"
 
 
 def test_products_and_differences_are_rounded_exactly_as_requested(device):
