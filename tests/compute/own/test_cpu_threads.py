@@ -144,6 +144,25 @@ def test_a_way_that_takes_too_long_is_not_fully_checked_and_the_command_reports_
     assert (found["right"], found["unfinished"], found["ways"][1]["status"]) == (False, True, "unchecked")
 
 
+NEIGHBOUR = """
+from numba import njit, prange
+@way('cpu_numba')
+@njit(parallel=True)
+def neighbour(x):
+    out = np.zeros_like(x)
+    for i in prange(x.size):
+        out[i] = 2 * x[i] + 0 * out[i - 1]
+    return out
+"""
+
+
+def test_the_command_finds_a_race_whose_result_is_always_right(tmp_path, capsys):
+    path = own(tmp_path, "pass")
+    path.write_text(path.read_text() + NEIGHBOUR)
+    assert main(["try", str(path), "--check", "--check-seconds", "0.5"]) == 1
+    assert "cpu_numba: a race between CPU threads: iteration " in " ".join(capsys.readouterr().out.split())
+
+
 def test_an_input_that_would_take_longer_than_the_deadline_is_omitted(tmp_path, capsys):
     """A right kernel that takes n² was reported as hanging, since n = 1,031 alone took longer than the deadline."""
     path = own(tmp_path, "time.sleep(2e-5 * x.size**2)")
