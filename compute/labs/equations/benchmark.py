@@ -15,6 +15,7 @@ import numpy as np
 from compute.devices.backends import REFERENCE, Backend
 from compute.devices.devices import Device
 from compute.labs.equations.forms import Program
+from compute.labs.equations.forms.numba_steps_form import MOST_STEPS
 from compute.labs.equations.lab import Equations
 from compute.labs.equations.libraries import LIBRARIES, LibraryTarget, refusal
 from compute.labs.equations.presets import presets
@@ -28,10 +29,24 @@ from compute.measure.target import StateTarget
 from compute.measure.timing import Timing
 
 CHECK_STEPS = 10  # no multiple of 4 or 8, so that launches of many steps also test their remainder
-AT_ONCE = 8  # steps of a launch of T-step: 8 for one field, 4 for two
-SIZE_OF_LAUNCH: Mapping[str, Callable[[Program, str], object]] = {  # None if T-step is impossible
-    "gpu_cupy": lambda program, dtype: program.steps_tiling(dtype),
-    "gpu_wgpu": lambda program, _dtype: program.steps_strips(),
+LAUNCH_STEPS = 8  # of T-step on a GPU: 8 for one field, 4 for two
+
+
+@dataclass(frozen=True)
+class SeveralSteps:
+    """T-step of a backend. at_once: its steps; sizes: None if it is impossible; passes: of two fields, by steps."""
+
+    at_once: int
+    sizes: Callable[[Program, str], object]
+    passes: Callable[[int], int] = lambda steps: steps // (LAUNCH_STEPS // 2) + steps % (LAUNCH_STEPS // 2)
+
+
+SEVERAL_STEPS = {
+    "cpu_numba": SeveralSteps(
+        MOST_STEPS, lambda program, dtype: program.cache_tiling(dtype), lambda steps: -(-steps // MOST_STEPS)
+    ),
+    "gpu_cupy": SeveralSteps(LAUNCH_STEPS, lambda program, dtype: program.steps_tiling(dtype)),
+    "gpu_wgpu": SeveralSteps(LAUNCH_STEPS, lambda program, _dtype: program.steps_strips()),
 }
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}  # relative L2; correct kernels have 3e-7 and 1e-15
 TEXTS = ("heat", "gray_scott")  # presets
@@ -40,11 +55,11 @@ LARGEST_SIZE = 8192  # cells per side: the check by NumPy takes minutes
 
 
 def passes_a_step(name: str, variant: str, dtype: str, steps: int) -> float:  # noqa: ARG001 the same for all
-    """Return the passes through memory per step: those of two fields, T-step computes more steps of one field."""
-    if variant != "T-step" or steps < 1:
+    """Return the passes through memory per step: those of two fields, a GPU computes more steps of one field."""
+    several = SEVERAL_STEPS.get(name)
+    if several is None or variant != "T-step" or steps < 1:
         return 1.0
-    several = AT_ONCE // 2
-    return (steps // several + steps % several) / steps
+    return several.passes(steps) / steps
 
 
 RATE = Rate(
@@ -75,7 +90,7 @@ RULES = EquationRules(
     check_steps=CHECK_STEPS,
     start="the initial values",
     included=INCLUDED,
-    at_once={(name, "T-step"): AT_ONCE for name in SIZE_OF_LAUNCH},
+    at_once={(name, "T-step"): several.at_once for name, several in SEVERAL_STEPS.items()},
 )
 
 
@@ -268,11 +283,11 @@ class EquationsBenchmark(CaseBenchmark):
         return [case for case in cases if case.dtype == "float32"]
 
     def variants(self, backend: Backend, case: EquationCase) -> Mapping[str, Any]:
-        """Return the backend's step functions by name; several steps a launch only if the system allows them."""
+        """Return the backend's step functions by name; T-step only if it computes several steps at once."""
         known: Mapping[str, Any] = backend.kernels(self.package).VARIANTS
-        program, size = program_of(presets()[case.name].text), SIZE_OF_LAUNCH.get(backend.name)
-        several = size is not None and size(program, case.dtype) is not None
-        return {name: kernel for name, kernel in known.items() if several or name != "T-step"}
+        program, several = program_of(presets()[case.name].text), SEVERAL_STEPS.get(backend.name)
+        possible = several is not None and several.sizes(program, case.dtype) is not None
+        return {name: kernel for name, kernel in known.items() if possible or name != "T-step"}
 
     def reference(self, case: EquationCase) -> StateReference:
         """Return the fields of cpu_numpy in float64."""

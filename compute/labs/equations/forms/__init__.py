@@ -12,6 +12,7 @@ from compute.labs.equations.forms import (
     cuda_steps_form,
     numba_cuda_form,
     numba_form,
+    numba_steps_form,
     numpy_form,
     wgsl_form,
     wgsl_steps_form,
@@ -68,17 +69,32 @@ class Program:
         """Return the sizes of a WGSL launch that computes several steps; None if the plan does not permit it."""
         return self.kept("strips", lambda: wgsl_steps_form.strips_of(self.system, self.plan))
 
+    def cache_tiling(self, dtype: str) -> numba_steps_form.CacheTiling | None:
+        """Return the sizes of tiles in which Numba computes several steps; None if the plan does not permit it."""
+        return self.kept(("cache tiling", dtype), lambda: numba_steps_form.tiling(self.system, self.plan, dtype))
+
     def steps_source(self, form: str, dtype: str = "float32") -> str:
-        """Return the text of a kernel with several steps per launch. form: cuda or wgsl. ValueError if impossible."""
+        """Return the text of a kernel with several steps per launch. ValueError if impossible.
+
+        form: cuda, wgsl or numba; of Numba, with several steps per pass through memory.
+        """
+        tiles = self.cache_tiling(dtype) if form == "numba" else None
         tiling = self.steps_tiling(dtype) if form == "cuda" else None
         strips = self.steps_strips() if form == "wgsl" else None
+        if tiles is not None:
+            return self.kept(
+                ("numba steps", dtype), lambda: numba_steps_form.module(self.kernels[0], tiles, self.title, dtype)
+            )
         if tiling is not None:
             return self.kept(
                 ("cuda steps", dtype), lambda: cuda_steps_form.module(self.kernels[0], tiling, self.title, dtype)
             )
         if strips is not None:
             return self.kept("wgsl steps", lambda: wgsl_steps_form.module(self.kernels[0], strips, self.title))
-        raise ValueError("several steps per launch require one short pass over at most two fields, in CUDA C or WGSL")
+        raise ValueError(
+            "several steps per launch require one short pass over at most two fields in CUDA C or WGSL, in Numba one "
+            "pass without diagonals, coordinates, time and slow functions"
+        )
 
     def _printed(self, form: str, dtype: str) -> list[str]:
         if form == "wgsl":

@@ -90,10 +90,9 @@ def _functions(kernel: PassKernel, printer: Language) -> str:
     for row_index in prange(ny):
         row = np.int64(row_index)
         if 0 < row < ny - 1:
-            edge_cell{kernel.suffix}(row, 0, {given})
             inner_cells{kernel.suffix}(row, {given})
-            if nx > 1:
-                edge_cell{kernel.suffix}(row, nx - 1, {given})
+            for column in (0, nx - 1):
+                edge_cell{kernel.suffix}(row, column, {given})
         else:
             for column in range(nx):
                 edge_cell{kernel.suffix}(row, column, {given})

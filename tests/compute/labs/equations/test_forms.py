@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache, lru_cache
 from itertools import product
@@ -114,7 +115,7 @@ NUMBA_CASES = [
 
 @pytest.mark.parametrize(("name", "dtype"), NUMBA_CASES)
 def test_numba_equals_numpy(name, dtype):
-    assert_equal(cpu_numba.step, Host(), ALL[name], dtype, bound=BOUND[dtype] if name in ROUNDED else 0.0)
+    assert_equal(cpu_numba.one_step, Host(), ALL[name], dtype, bound=BOUND[dtype] if name in ROUNDED else 0.0)
 
 
 @pytest.mark.parametrize("dtype", BOUND)
@@ -175,6 +176,52 @@ def test_several_steps_a_launch_are_for_one_pass_over_its_fields():
         strips = -(-nx // (128 - 2 * tiling.apron))
         assert warps % strips == 0
         assert (warps // strips - 1) * rows < ny <= warps // strips * rows
+
+
+IN_TILES = {
+    "edges": "u_t = lap(u)/9 - dx(v)/3 + dy(u)/99; v_t = lap(v)/9 + u/99; edges: fixed 0.3; u: zero-flux",
+    "periodic": "u_t = lap(u)/9 - dx(u)/5 + dy(u)/99 - u/99",
+    "wall": "u_t = lap(u)/9 + v/99; v_t = -u/9; wall = step(x - 4); edges: zero-flux",
+    "closed wall": "u_t = div((0.1 + u/9)*grad(u)); wall = step(x - 4); wall: zero-flux; edges: fixed 0.2",
+    "closed wall, periodic": "u_t = div((0.1 + u/9)*grad(u)); wall = step(x - 4); wall: zero-flux",
+    "four": "a_t = lap(a)/9 + a*b - c; b_t = dxx(b)/9 - a*b/3; c_t = dyy(c)/9 + b*b/4; d_t = lap(d)/12 - d*a/5\n"
+    "edges: zero-flux; b: fixed 0.25",
+    "symplectic": "u_t = v; v_t = lap(u)/9; scheme = symplectic; edges: fixed 0.25",
+}
+TILE_CASES = [
+    pytest.param(name, dtype, marks=[] if (name, dtype) == ("edges", "float32") else pytest.mark.extended)
+    for name, dtype in product(IN_TILES, BOUND)
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), TILE_CASES)
+def test_several_steps_in_tiles_of_numba_equal_single_steps_of_numpy(name, dtype):
+    """On grids of one tile and of several, narrow ones, and with passes of 1, 8 and 9 steps."""
+    made = program(IN_TILES[name])
+    for shape in [*SHAPES, (17, 16), (40, 260), (25, 131), (300, 33), (70, 520)]:
+        single = advanced(cpu_numpy.step, Host(), made, shape, dtype, 26)
+        several = advanced(cpu_numba.step, Host(), made, shape, dtype, 26)
+        for field, array in several.items():
+            np.testing.assert_array_equal(array, single[field], err_msg=f"{field} {shape}")
+
+
+def test_several_steps_in_tiles_are_for_one_pass_of_a_quick_formula():
+    assert all(program(text).cache_tiling("float32") for text in IN_TILES.values())
+    diagonal, mixed = "u_t = dxy(u)/9", "u_t = lap(u) + v; v_t = lap(v); edges: periodic; u: zero-flux"
+    others = [EXACT["Burgers"], EXACT["Cahn-Hilliard"], diagonal, mixed, "u_t = lap(u)/9 + sin(u)"]
+    for text in [*others, *(f"u_t = lap(u)/9 + {name}" for name in "xyt")]:
+        assert program(text).cache_tiling("float32") is None
+        with pytest.raises(ValueError, match="several steps per launch require"):
+            program(text).steps_source("numba", "float32")
+
+
+@given(st.integers(1, 20000), st.integers(1, 20000), st.integers(1, 300), st.sampled_from(["heat", "Gray-Scott"]))
+def test_tiles_fit_their_memory_and_cover_the_grid(ny, nx, threads, name):
+    tiling = program(EXACT[name]).cache_tiling("float64")
+    rows, columns = tiling.cut(ny, nx, threads)
+    assert 1 <= rows <= min(tiling.rows, ny)
+    assert 1 <= columns <= min(tiling.row_cells - 32, nx)
+    assert tiling.arrays * tiling.array_cells * 8 * 2 < 2**20  # bytes of a tile at two times, with its apron
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -307,6 +354,7 @@ def letters(made):
     """Return the words of all texts that a typed name could be, except those of the system."""
     texts = [text for form in FORMS for text in made.sources(form)]
     texts += [made.steps_source(form) for form in ("cuda", "wgsl") if made.steps_strips()]
+    texts += [made.steps_source("numba")] if made.cache_tiling("float32") else []
     texts = [re.sub(r'"""(.|\n)*?"""|//.*|# .*', "", text) for text in texts]
     own = {*made.system.fields, *made.system.parameters}
     return sorted({word for text in texts for word in re.findall(r"\b[A-Za-z][A-Za-z0-9]*\b", text)} - own)
@@ -342,6 +390,19 @@ def test_names_of_a_text_may_be_those_of_generated_variables(on_cpu, webgpu):
         for step, device in forms:
             (made,) = advanced(step, device, program(texts[0]), (9, 13), "float32", 9).values()
             np.testing.assert_array_equal(made, truth, err_msg=f"{step.__module__} {names}")
+
+
+def test_functions_of_numba_with_the_numbers_of_a_text_use_no_name_that_a_text_may_use():
+    for text in [*EXACT.values(), *IN_TILES.values()]:
+        made = program(text)
+        sources = made.sources("numba") + ([made.steps_source("numba")] if made.cache_tiling("float32") else [])
+        functions = [
+            each for source in sources for each in ast.walk(ast.parse(source)) if isinstance(each, ast.FunctionDef)
+        ]
+        own = {*made.system.fields, *made.system.parameters, *made.system.named}
+        for each in (each for each in functions if "dt" in {argument.arg for argument in each.args.args}):
+            names = {node.id for line in each.body for node in ast.walk(line) if isinstance(node, ast.Name)}
+            assert [name for name in names - own if allowed(name)] == [], each.name
 
 
 # -- the text
