@@ -22,6 +22,7 @@ CURVE = f"""() => {{
   const column = figure?.renderers[0].data_source.data;
   return figure ? [figure.html_attributes['aria-label'], ...Object.values(column).map((each) => each.length)] : null;
 }}"""
+WRITTEN = 3.0  # s after which the address holds the state: it is written every 2 s at most
 PLACE = "(area) => area.value.slice(area.selectionStart, area.selectionStart + 3)"
 
 
@@ -177,11 +178,12 @@ def test_settings_are_written_into_the_text_and_undone_by_back(lab):
     page.get_by_text("Unstable: above its bound").wait_for()
     lab.type("Time step", "1e8")
     page.get_by_text("dt = 1e+08 is outside").wait_for()
+    lab.still(lambda: page.url, WRITTEN)
     lab.group("Compute")
     lab.choose("Scheme", "Runge–Kutta 3")
     lab.until(lambda: "scheme: rk3" in lab.text.input_value())
     assert lab.step() == step  # the fields are kept
-    lab.still(lambda: page.url)
+    lab.still(lambda: page.url, WRITTEN)
     page.go_back()
     lab.until(lambda: "scheme: rk3" not in lab.text.input_value(), OPENING)
     lab.until(lambda: "dt = 1.5" in lab.text.input_value(), OPENING)
