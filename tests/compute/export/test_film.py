@@ -154,7 +154,7 @@ def test_a_file_begun_twice_is_made_once(maker, name, what, tmp_path):
     crossing = Crossing(lambda: maker(path).run(second))
     maker(path).run(crossing)
     assert second.made == []
-    assert crossing.said.startswith(f"another run is making the {what} in {tmp_path / name}.{what}: wait for it")
+    assert crossing.said.startswith(f"another run is making the {what} in {tmp_path / name}.{what}: wait until it ends")
     assert sorted(made.name for made in tmp_path.iterdir()) == [name, f"{name}.json"]
     maker(path).run(second)
     assert len(second.made) == maker(path).parts.count
