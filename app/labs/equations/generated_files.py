@@ -23,8 +23,12 @@ def generated_files(text: str, dtype: str) -> tuple[CodeFile, ...]:
         form = FORM_OF[backend.name]
         for source in program.sources(form, dtype if dtype in backend.dtypes else backend.dtypes[0]):
             path = stored(source, SUFFIXES.get(form, ".py"))
-            file = CodeFile(backend.label, path, backend, Equations.LAB, values=(("text", text),))
+            own = (("variant", "one-step"),) if form == "numba" else ()
+            file = CodeFile(backend.label, path, backend, Equations.LAB, values=(("text", text), *own))
             found.append(file)
             if form == "wgsl":
                 found.append(file.compiled(wgsl.WgslProgram(path, exact=PRODUCTS)))
+        if form == "numba" and program.cache_tiling(dtype) is not None:
+            path, values = stored(program.steps_source(form, dtype)), (("text", text), ("variant", "T-step"))
+            found.append(CodeFile(f"{backend.label}, in tiles", path, backend, Equations.LAB, values=values))
     return tuple(found)
