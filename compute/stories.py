@@ -46,7 +46,7 @@ from compute.files.documents import short
 from compute.lab.lab import Lab
 from compute.labs import lab_class
 from compute.measure.records import timings_folder
-from compute.votes import ASK, Question, question
+from compute.votes import ASK, VoteQuestion, question
 
 VARIABLE = "FIELDLAB_STORIES"
 AREAS = ("picture", "controls", "readout", "status", "labs")  # of the page, to point at
@@ -103,7 +103,7 @@ class StoryStep:
     goes_on: bool = False
     claims: tuple[StoryClaim, ...] = ()
     notes: str = ""
-    ask: Question | None = None
+    ask: VoteQuestion | None = None
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ def _without_notes(text: str) -> tuple[str, str]:
     return "\n".join(lines[:begin]), str(_MARKDOWN.render(notes))
 
 
-def _without_question(text: str, first: int) -> tuple[str, Question | None]:
+def _without_question(text: str, first: int) -> tuple[str, VoteQuestion | None]:
     """Return a step's text and the question that it asks; ValueError names the line. first: of its first line."""
     lines = text.splitlines()
     places = [place for place, line in enumerate(lines) if line.startswith(ASK)]
@@ -297,7 +297,7 @@ def _without_question(text: str, first: int) -> tuple[str, Question | None]:
         if len(places) > 1:
             raise ValueError(f"a step has at most 1 line {ASK}, not {len(places)}")  # noqa: TRY301 - as others
         ask = question(lines[place].rstrip())
-        ask = Question(_joined(ask.text), tuple(_joined(choice) for choice in ask.choices))
+        ask = VoteQuestion(_joined(ask.text), tuple(_joined(choice) for choice in ask.choices))
     except ValueError as error:
         raise ValueError(f"line {first + place}: {error}") from error
     return "\n".join(lines[:place] + lines[place + 1 :]), ask

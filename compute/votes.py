@@ -28,14 +28,14 @@ class VoteRefused(ValueError):
 
 
 @dataclass(frozen=True)
-class Question:
+class VoteQuestion:
     """A question with its choices, as plain text."""
 
     text: str
     choices: tuple[str, ...]
 
 
-def question(line: str) -> Question:
+def question(line: str) -> VoteQuestion:
     """Return the question of a line `ask: …`; raise ValueError with the bound that it breaks."""
     text, mark, rest = line.removeprefix(ASK).partition("?")
     text, choices = text.strip(), tuple(part.strip() for part in rest.split("|"))
@@ -54,7 +54,7 @@ def question(line: str) -> Question:
             raise ValueError(f"{ASK} a choice has 1 to {LONGEST_CHOICE} characters, not {len(choice)}: {short(choice)}")
     if len(set(choices)) < len(choices):
         raise ValueError(f"{ASK} each choice must occur once")
-    return Question(f"{text}?", choices)
+    return VoteQuestion(f"{text}?", choices)
 
 
 class Vote:
@@ -63,7 +63,7 @@ class Vote:
     hands: the counted hands of each choice.
     """
 
-    def __init__(self, asked: Question, number: int) -> None:
+    def __init__(self, asked: VoteQuestion, number: int) -> None:
         self.question, self.number, self.open = asked, number, True
         self.hands = [0] * len(asked.choices)
         self._phones = [0] * len(asked.choices)

@@ -61,7 +61,7 @@ class OutOfMemory(ValueError):
     """A device has no room for a state; the text states the predicted and the free bytes, or the device's reason."""
 
 
-class LabClosed(ValueError, AttributeError):
+class ClosedLabError(ValueError, AttributeError):
     """Use of a lab after `close`. An AttributeError, so that hasattr returns False for what was released."""
 
     def __init__(self, lab: Lab) -> None:
@@ -437,7 +437,7 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
         held_by_param = name not in self.__dict__
         if held_by_param:
             if self._closed and name in self.param:
-                raise LabClosed(self)
+                raise ClosedLabError(self)
             self.__dict__["_cached"] = None
         super().__setattr__(name, value)
         if held_by_param:
@@ -481,7 +481,7 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
 
     def _require_known(self, values: dict[str, Any]) -> None:
         if self._closed:
-            raise LabClosed(self)
+            raise ClosedLabError(self)
         known = sorted(set(type(self).param.values()) - {"name"})
         for name in values:
             if name not in known:
@@ -497,7 +497,7 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
         return named("action", name, self.actions())(self, **arguments)
 
     def close(self) -> None:
-        """Free the state's memory; a second call has no effect. Every later use of the state raises LabClosed."""
+        """Free the state's memory; a second call has no effect. Every later use of the state raises ClosedLabError."""
         if self._closed:
             return
         self._settle()
@@ -511,9 +511,9 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     if not TYPE_CHECKING:  # a type checker would take any attribute for existing
 
         def __getattr__(self, name):
-            """Raise LabClosed in a closed lab, and else the error of the failed look-up again."""
+            """Raise ClosedLabError in a closed lab, and else the error of the failed look-up again."""
             if self._closed:
-                raise LabClosed(self)
+                raise ClosedLabError(self)
             return super().__getattribute__(name)
 
     def __enter__(self) -> Self:

@@ -31,7 +31,7 @@ from compute.export.figures import pixels
 from compute.export.packages import Package
 from compute.export.scene import NOT_COMPUTED, Scene, Style
 from compute.lab.frames import Frame
-from compute.lab.lab import Lab, LabClosed
+from compute.lab.lab import ClosedLabError, Lab
 from compute.lab.plot_text import sentences
 
 ANYWIDGET = Package("anywidget", "notebook", "a lab that plays in a notebook needs")
@@ -63,7 +63,7 @@ def mimebundle(lab: Lab) -> dict[str, Any]:
     """
     try:
         bundle: dict[str, Any] = {"image/png": still(lab), "text/plain": str(lab)}
-    except LabClosed:
+    except ClosedLabError:
         return {"text/plain": str(lab)}
     if plays(lab):
         given = lab.canvas._repr_mimebundle_()

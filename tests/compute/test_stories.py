@@ -49,7 +49,7 @@ from compute.stories import (
     stories_in,
     values_alone,
 )
-from compute.votes import Question
+from compute.votes import VoteQuestion
 
 LINK = packed(Scene("diffusion", {"r": 0.125}))
 HEAD = "---\ntitle: A story\nminutes: 3\nlab: diffusion\n---\n"
@@ -93,7 +93,7 @@ def test_formulas_are_not_broken_across_lines(parse):
     joined = "By 1_−_8_r at r_=_0.2, as Δt_/_Δx²: 0.6_% is\nleft of 8 a day, <code>a = b</code> and 3 tries."
     assert step.html.startswith(f"<p>{joined}</p>".replace("_", "\N{NO-BREAK SPACE}"))
     (step,) = parse(f"{HEAD}ask: At r = 0.2? a | b = c\n\n{STEP}").steps
-    assert step.ask == Question(
+    assert step.ask == VoteQuestion(
         "At r\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0.2?", ("a", "b\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}c")
     )
 
@@ -102,7 +102,7 @@ def test_a_question_is_separate_from_the_text_and_a_line_of_the_notes(parse):
     asked, silent = parse(
         f"{HEAD}One.\nask: Which <b>one</b>? a | *b*\n\n{STEP}---\nTo ask: why?\n\n{STEP}\n???\nask: no question\n"
     ).steps
-    assert asked.ask == Question("Which <b>one</b>?", ("a", "*b*"))
+    assert asked.ask == VoteQuestion("Which <b>one</b>?", ("a", "*b*"))
     assert asked.html.split() == ["<p>One.</p>", "<p>Words.</p>"]
     assert silent.ask is None
     assert "To ask: why?" in silent.html

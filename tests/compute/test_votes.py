@@ -11,13 +11,13 @@ from compute.votes import (
     LONGEST_CHOICE,
     LONGEST_QUESTION,
     MOST_HANDS,
-    Question,
     Vote,
+    VoteQuestion,
     VoteRefused,
     question,
 )
 
-ASKED = Question("Which is faster?", ("NumPy", "Numba", "GPU"))
+ASKED = VoteQuestion("Which is faster?", ("NumPy", "Numba", "GPU"))
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def vote() -> Vote:
 
 def test_a_line_has_a_question_and_its_choices():
     asked = question("ask: Which is faster at n = 1000? NumPy | Numba |GPU")
-    assert asked == Question("Which is faster at n = 1000?", ("NumPy", "Numba", "GPU"))
+    assert asked == VoteQuestion("Which is faster at n = 1000?", ("NumPy", "Numba", "GPU"))
     assert question("ask:Why? Is it so? | <b>No</b>").choices == ("Is it so?", "<b>No</b>")
     assert len(question(f"ask: {'w' * (LONGEST_QUESTION - 1)}? {' | '.join('abcdef')}").choices) == 6
     assert question(f"ask: Why? a | {'w' * LONGEST_CHOICE}").choices[1] == "w" * LONGEST_CHOICE

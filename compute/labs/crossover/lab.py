@@ -181,7 +181,7 @@ class Crossover(Lab):
     def close(self) -> None:
         """Close the sweep and the lab; the measurements remain in `sweep`."""
         super().close()
-        self.__dict__.pop("_work", None)  # any further use raises LabClosed
+        self.__dict__.pop("_work", None)  # any further use raises ClosedLabError
 
     def _restart(self, *_events: param.parameterized.Event) -> None:
         if self._ready:

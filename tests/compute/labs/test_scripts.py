@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from compute.lab.lab import HOME, LabClosed
+from compute.lab.lab import HOME, ClosedLabError
 from compute.lab.notebook import mimebundle
 from compute.labs import LABS
 from compute.labs.diffusion import Diffusion
@@ -41,8 +41,9 @@ def test_a_closed_lab_may_be_closed_again_and_refuses_every_use(small):
         lab.advance(1)
     lab.close()
     assert str(lab).endswith("), closed")
+    reason = r"^\w+\(.*\) is closed: its state was released, create another"
     for use in USES.values():
-        with pytest.raises(LabClosed, match=r"^\w+\(.*\) is closed: its state was released, create another") as refused:
+        with pytest.raises(ClosedLabError, match=reason) as refused:
             use(lab)
         assert refused.value.__context__ is None  # one error, without a second one that occurred on the way
     assert not hasattr(lab, "device")

@@ -14,7 +14,7 @@ from app.features.audience.rooms import MOST_ROOMS, Rooms
 from app.page.qr_code import qr
 from compute.export.link import link_in_query, packed, unpacked
 from compute.export.scene import Scene
-from compute.votes import Question, Vote, VoteRefused
+from compute.votes import Vote, VoteQuestion, VoteRefused
 from tests.app.features.audience.test_broadcast import Onlooker
 from tests.app.features.audience.test_rooms import Fed
 
@@ -111,7 +111,7 @@ def test_a_story_that_was_closed_is_not_led_on_by_the_lecturer_s_window(audience
 
 def test_phones_vote_on_the_open_story_alone_and_the_end_of_the_room_deletes_their_tokens(audience):
     teller = audience.page.stories
-    teller.vote = Vote(Question("Why?", ("a", "<b>b</b>")), 3)
+    teller.vote = Vote(VoteQuestion("Why?", ("a", "<b>b</b>")), 3)
     for number in (3, 4):  # no story is open
         with pytest.raises(VoteRefused, match="over"):
             audience.vote(number, "token", 1)
@@ -128,7 +128,7 @@ def test_phones_vote_on_the_open_story_alone_and_the_end_of_the_room_deletes_the
 
 def test_the_lecturer_s_window_turns_the_vote_of_an_open_story(audience):
     teller = audience.page.stories
-    teller.vote = Vote(Question("Why?", ("a", "b")), 1)
+    teller.vote = Vote(VoteQuestion("Why?", ("a", "b")), 1)
     for teller.open, still in ((False, True), (True, False)):
         audience.acts()["vote"]()
         for callback in list(audience.page.document.session_callbacks):

@@ -23,7 +23,7 @@ from app.features.audience.rooms import (
     network,
     new_code,
 )
-from compute.votes import Question, Vote
+from compute.votes import Vote, VoteQuestion
 from tests.app.features.audience.test_broadcast import Onlooker
 
 
@@ -33,7 +33,7 @@ class Fed:
     def __init__(self) -> None:
         self.followers, self.windows = Broadcast(), Broadcast()
         self.woken, self.acts = 0, []
-        self.poll = Vote(Question("Which is faster?", ("NumPy", "GPU")), 1)
+        self.poll = Vote(VoteQuestion("Which is faster?", ("NumPy", "GPU")), 1)
 
     def wake(self) -> None:
         self.woken += 1
