@@ -34,7 +34,10 @@ PATIENCE = 240.0  # s: the first visit compiles all kernels
 CALM = 1500  # ms before a picture: theme transitions, growing curves, a headline that becomes more precise
 MOST_BYTES = 100_000  # per picture
 QUALITIES = (82, 70, 55, 40)  # of WebP; the first one below MOST_BYTES is used
-LABS = {"diffusion": "Diffusion", "mandelbrot": "Mandelbrot", "l_curve": "L-curve", "crossover": "Crossover"}
+LABS = {
+    "diffusion": "Diffusion", "mandelbrot": "Mandelbrot", "l_curve": "L-curve", "crossover": "Crossover",
+    "equations": "Equations",
+}  # fmt: skip
 
 
 class Walk(SideBar):
@@ -278,7 +281,7 @@ STATES: dict[str, State] = {
 }
 README: dict[str, State] = {
     "diffusion": of_lab("diffusion"), "mandelbrot": seahorses, "l_curve": of_lab("l_curve"), "crossover": measured,
-    "export": film,
+    "equations": of_lab("equations"), "export": film,
 }  # fmt: skip
 
 
