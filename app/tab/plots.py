@@ -7,7 +7,7 @@ has a separate colour. All pictures of a lab share one source and linked ranges;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -41,8 +41,14 @@ from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Raster
 SIGNED_NAMES = ("Cool–warm", "Deep blue–red", "Dark centre")
 
 
+def hex_colour(rgb: Iterable[int]) -> str:
+    """Return a colour, three numbers from 0 to 255, as the text that browsers read."""
+    red, green, blue = rgb
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
 def _texts(name: str) -> list[str]:
-    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in table(name)]
+    return [hex_colour(each) for each in table(name)]
 
 
 AMOUNTS = {name: _texts(name) for name in (*PERCEPTUAL, "Grey")}

@@ -127,6 +127,17 @@ class SideBar:
             return False
         return True
 
+    def list_stories(self) -> Locator:
+        """Open the card of the stories with its list, also if an earlier test left it in a story; return the card."""
+        card = self.page.locator(".story")
+        if not card.is_visible():
+            self.key("t")
+            card.locator("li, .text").first.wait_for()
+        if card.locator(".text").count():
+            card.get_by_role("button", name="All stories").click()
+        card.locator("li").first.wait_for()
+        return card
+
     def unfold(self, label: str = "Details") -> None:
         """Open the folded part of the right column with this heading, unless it is open."""
         head = self.page.get_by_role("button", name=label, exact=True)

@@ -177,12 +177,7 @@ def test_two_phones_vote_and_the_lecturer_counts_hands_and_shows_the_histogram(r
     for phone in phones:
         phone.set_viewport_size(PHONE)
         follow(phone, lab, code)
-    story = lab.page.locator(".story")
-    if not story.is_visible():
-        lab.key("t")
-        story.locator("li, .text").first.wait_for()
-    if story.locator(".text").count():  # the story of the previous test
-        story.get_by_role("button", name="All stories").click()
+    story = lab.list_stories()
     story.get_by_role("button", name="The chequerboard").click()
     vote, total = story.locator(".vote"), story.locator(".vote .total")
     expect(total).to_have_text("No votes yet")

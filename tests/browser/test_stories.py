@@ -54,7 +54,7 @@ LOOKED_AT = 0.7  # s within which the page locates a step's target
 @pytest.fixture
 def teller(opened: LabPage, lasting, allowed_errors):
     """Yield the shared tab with the list of stories next to the running diffusion lab."""
-    lab, story = opened, opened.page.locator(".story")
+    lab = opened
     lab.page.get_by_role("tab", name="Diffusion").click()
     lab.until(lambda: lab.step() >= 0)
 
@@ -66,11 +66,7 @@ def teller(opened: LabPage, lasting, allowed_errors):
         return "Running" in lab.status() and lab.step() > 0  # not the first step of a story
 
     lab.until(running)
-    lab.key("t")
-    story.locator("li, .text").first.wait_for()
-    if story.locator(".text").count():  # the story of the previous test
-        story.get_by_role("button", name="All stories").click()
-    story.locator("li").first.wait_for()
+    story = lab.list_stories()
     yield lab
     if story.is_visible():
         lab.key("t")

@@ -1,7 +1,7 @@
 """Controls of the settings in the text: edges of the fields, scheme and time step. Each rewrites its statement.
 
-The text is the only place of these settings. A control shows those of the applied text; a change that the language does
-not allow is refused below it, in words, and the text stays as it is.
+Only the text contains these settings; a control shows the value in the applied text. If the language rejects a change,
+the control shows the error below it and returns to that value.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VALUE_WIDTH = 88  # px of the field of a fixed value
 
 
 def attempt(widget: Widget, kept: str, rewrite: Rewrite, change: Rewriting) -> None:
-    """Apply a change that was chosen in a list; if it is impossible, show `kept` in the list, and the reason below."""
+    """Apply a change selected in a list; if it raises ValueError, show `kept` in the list and the error below."""
     try:
         rewrite(change)
     except ValueError as error:
@@ -51,9 +51,7 @@ class EdgeFields:
         self._edge: Edge | None = None
         label = f"Edges of {name}" if name else "Edges"
         self.kind = pmui.Select(label=label, options=dict(KINDS), size="small", **FULL)
-        self.value = NumberField(
-            "Value", 0.0, self._set_value, width=VALUE_WIDTH, sizing_mode="fixed", visible=False
-        )  # fmt: skip
+        self.value = NumberField("Value", 0.0, self._set_value, width=VALUE_WIDTH, sizing_mode="fixed", visible=False)
         self.kind.param.watch(lambda event: self._set_kind(event.new), "value")
         self.panel = pn.Row(self.kind, self.value.panel, margin=0, sizing_mode="stretch_width")
 

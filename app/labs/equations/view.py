@@ -19,7 +19,7 @@ from app.page.markup import filled, plain
 from app.page.theme import GRID, html_pane, letter, set_type, type_size
 from app.tab.lab_view import Size
 from app.tab.plot_words import rename
-from app.tab.plots import RasterPlots, around
+from app.tab.plots import RasterPlots, around, hex_colour
 from app.tab.publisher import Publisher
 from app.tab.raster_view import RasterView, fixed_pane, part_of
 from app.tab.session import Session
@@ -75,7 +75,7 @@ class EquationsView(RasterView):
         self.editor = EquationEditor(
             session.document, session.values["text"], lambda text, system: self.applied.publish((text, system))
         )
-        apart = "#{:02x}{:02x}{:02x}".format(*Equations.APART)
+        apart = hex_colour(Equations.APART)
         self.pictures = RasterPlots(
             tuple(PALETTES), PALETTES, apart=apart, tapped=self._probe, viewed=self.request_soon,
             unzoomed=self.unzoom, section_moved=self._move_section,
