@@ -133,10 +133,12 @@ class Camera:
             survey = self.queue_survey(u)
         return survey()
 
-    def queue_survey(self, u: Array) -> Callable[[], Survey]:
-        """As `survey`, within a batch."""
+    def queue_survey(self, u: Array, mask: Array | None = None) -> Callable[[], Survey]:
+        """As `survey`, within a batch. mask: of u's shape and type; cells where it is 1 count as not finite."""
         found = self._buffer("survey", (4,), np.float64)
-        self._kernels.survey(u, self._work, found)
+        if mask is not None:
+            self._kernels.exclude(u, mask, unmasked := self._buffer("unmasked", u.shape, u.dtype, shared=True))
+        self._kernels.survey(u if mask is None else unmasked, self._work, found)
         copied = self._copy(self._device, found)
 
         def wait() -> Survey:
@@ -226,11 +228,14 @@ class Camera:
         self.transfer_seconds += ended - begin
         note_span(ended, ended - begin, "transfer")
 
-    def _buffer(self, use: str, shape: tuple[int, int] | tuple[int], dtype: Any) -> Array:
-        """Return the buffer for this use and position in the batch; allocate a new one if the shape has changed."""
-        key = f"{use} {self._copies[0].count if self._copies else 0}"
+    def _buffer(self, use: str, shape: tuple[int, int] | tuple[int], dtype: Any, shared: bool = False) -> Array:
+        """Return the buffer for this use and position in the batch; allocate a new one if the shape has changed.
+
+        shared: whether all positions use one buffer, which no copy reads after the batch.
+        """
+        key = use if shared else f"{use} {self._copies[0].count if self._copies else 0}"
         kept = self._buffers.get(key)
-        if kept is None or tuple(kept.shape) != shape:
+        if kept is None or tuple(kept.shape) != tuple(shape) or kept.dtype != dtype:
             kept = self._buffers[key] = self._device.allocate(shape, dtype)
         return kept
 

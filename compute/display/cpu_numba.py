@@ -1,7 +1,7 @@
 """Converts a field on a device into one byte per pixel, in Numba with parallel rows: the functions of cpu_numpy.py.
 
-The first part reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather, fill). The
-second part prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
+The first part reduces any field to screen size (survey, exclude, reduce, levels, block_levels, window, disc, gather,
+fill). The second part prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from compute.devices import numba_threads
-from compute.display.cpu_numpy import LAST_DIGIT, LN2, WORK_SHAPE, Field, disc, fill, gather, window
+from compute.display.cpu_numpy import LAST_DIGIT, LN2, WORK_SHAPE, Field, disc, exclude, fill, gather, window
 from compute.lab.frames import NOT_FINITE, WAITING
 
-__all__ = ["blend", "block_levels", "disc", "distance", "equalise", "fill", "gather", "histogram", "levels"]
+__all__ = ["blend", "block_levels", "disc", "distance", "equalise", "exclude", "fill", "gather", "histogram"]
 __all__ += [
+    "levels",
     "logarithm",
     "mark",
     "reduce",
     "resolve",
     "survey",
     "window",
-]  # disc, fill, gather, window: NumPy's memory copies
+]  # disc, exclude, fill, gather, window: NumPy's memory copies
 
 numba_threads.choose_layer()
 

@@ -1,8 +1,8 @@
 """Converts a field on a device into one byte per pixel, in NumPy: the reference.
 
-The first part reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather, fill). The
-second part prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve). Every other
-backend exports the same functions.
+The first part reduces any field to screen size (survey, exclude, reduce, levels, block_levels, window, disc, gather,
+fill). The second part prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
+Every other backend exports the same functions.
 """
 
 from __future__ import annotations
@@ -34,6 +34,15 @@ def survey(u: NDArray[Any], work: NDArray[np.float64], out: NDArray[np.float64])
     out[1] = values.max() if values.size else -np.inf
     out[2] = values.sum(dtype=np.float64)
     out[3] = 0 if all_finite else u.size - values.size
+
+
+def exclude(u: NDArray[Any], mask: NDArray[Any], out: NDArray[Any]) -> None:
+    """out = u, but NaN in the cells where mask is 1 or larger.
+
+    u, mask, out: (ny, nx) of one type, float32 or float64, not overlapping.
+    """
+    np.copyto(out, u)
+    out[mask >= 1] = np.nan
 
 
 def reduce(u: NDArray[Any], out: NDArray[np.float32], y0: int, x0: int, factor: int) -> None:

@@ -1,7 +1,7 @@
 """Converts a field on a GPU into one byte per pixel, in CUDA C: cpu_numpy.py's functions, for arrays of CuPy or Numba.
 
-The first part reduces any field to screen size (survey, reduce, levels, block_levels, window, disc, gather, fill). The
-second part prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
+The first part reduces any field to screen size (survey, exclude, reduce, levels, block_levels, window, disc, gather,
+fill). The second part prepares numbers for colours (logarithm, histogram, equalise, mark, distance, blend, resolve).
 """
 
 from __future__ import annotations
@@ -34,6 +34,14 @@ def survey(u: Array, work: Array, out: Array) -> None:
     """
     parts = min(WORK_SHAPE[0], _blocks(u.size))
     _launch_raster("survey", (parts,), u, work, out, np.int64(u.size))
+
+
+def exclude(u: Array, mask: Array, out: Array) -> None:
+    """out = u, but NaN in the cells where mask is 1 or larger.
+
+    u, mask, out: (ny, nx) of one type, float32 or float64, not overlapping.
+    """
+    _launch_raster("exclude", (_blocks(u.size),), u, mask, out, np.int64(u.size))
 
 
 def reduce(u: Array, out: Array, y0: int, x0: int, factor: int) -> None:

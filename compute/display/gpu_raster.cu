@@ -2,6 +2,7 @@
 
 #define EVERY_LANE 0xffffffffu
 #define INFINITE __longlong_as_double(0x7ff0000000000000LL)
+#define NOTHING __longlong_as_double(0x7ff8000000000000LL)  // NaN
 
 __device__ __forceinline__ bool is_finite(double value)
 {
@@ -65,6 +66,14 @@ survey(const REAL* __restrict__ u, double* work, double* out, long long cells)
     for (unsigned int i = threadIdx.x; i < gridDim.x; i += 256)
         include(all, parts[4 * i], parts[4 * i + 1], parts[4 * i + 2], parts[4 * i + 3]);
     join(all, out);
+}
+
+// out = u, NaN where mask is 1 or larger
+extern "C" __global__ void __launch_bounds__(256)
+exclude(const REAL* __restrict__ u, const REAL* __restrict__ mask, REAL* out, long long cells)
+{
+    const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
+    if (i < cells) out[i] = mask[i] >= 1 ? (REAL)NOTHING : u[i];
 }
 
 // ---- reduce: means of square blocks -------------------------------------------------------------------------------

@@ -34,6 +34,14 @@ def survey(u: Array, work: Array, out: Array) -> None:
     _raster("survey_parts", 1, (work, out), u.size)
 
 
+def exclude(u: Array, mask: Array, out: Array) -> None:
+    """out = u, but NaN in the cells where mask is 1 or larger.
+
+    u, mask, out: (ny, nx) float32, not overlapping; whole arrays without NaN in mask.
+    """
+    _gather("exclude", u, out, (1, 1, 0, 0), np.nan, mask)
+
+
 def reduce(u: Array, out: Array, y0: int, x0: int, factor: int) -> None:
     """out[i, j] = mean of the factor x factor block of u at (y0 + i factor, x0 + j factor), clipped at u's edges.
 
@@ -88,14 +96,18 @@ def fill(out: Array, value: float) -> None:
     _gather("fill", out, out, (1, 1, 0, 0), value)
 
 
-def _gather(name: str, source: Array, out: Array, where: tuple[int, int, int, int], value: float) -> None:
+def _gather(
+    name: str, source: Array, out: Array, where: tuple[int, int, int, int], value: float, *others: Array
+) -> None:
     if out.dtype.itemsize != WORD_BYTES or source.dtype != out.dtype:
         raise TypeError(f"{name} moves float32 or int32 of one type on WebGPU, not {source.dtype} to {out.dtype}")
     read = out.gpu.padding(0) if source is out else source.storage
     starts = [np.uint32(each.offset * each.dtype.itemsize // WORD_BYTES) for each in (source, out)]
     shapes = [tuple(map(np.int32, each.shape)) for each in (source, out)]
     numbers = starts[0], *shapes[0], starts[1], *shapes[1], *map(np.int32, where), out.dtype.type(value)
-    kernel(out.gpu, GATHER, name)(folded(_blocks(out.size)), [read, out.storage], *numbers)
+    kernel(out.gpu, GATHER, name)(
+        folded(_blocks(out.size)), [read, out.storage, *(each.storage for each in others)], *numbers
+    )
 
 
 def _blocks(threads: int, each: int = 1) -> int:

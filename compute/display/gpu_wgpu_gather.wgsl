@@ -1,4 +1,4 @@
-// Moves a picture, and fills one, as words: see gather and fill in cpu_numpy.py.
+// Moves a picture, fills one, and excludes cells of one, as words: see gather, fill and exclude in cpu_numpy.py.
 
 struct Numbers {
     first: u32, ny: i32, nx: i32, first_written: u32, rows: i32, columns: i32, num: i32, den: i32, y0: i32, x0: i32, fill: u32,
@@ -6,6 +6,7 @@ struct Numbers {
 }
 @group(0) @binding(0) var<storage, read> source: array<u32>;  // ny x nx words from word `first` on
 @group(0) @binding(1) var<storage, read_write> result: array<u32>;  // rows x columns words from word `first_written` on
+@group(0) @binding(2) var<storage, read> mask: array<f32>;  // rows x columns, without NaN
 var<immediate> p: Numbers;
 
 // k / den if den divides k, and it is below n; else -1
@@ -30,4 +31,11 @@ fn gather(@builtin(global_invocation_id) id: vec3<u32>) {
 fn fill(@builtin(global_invocation_id) id: vec3<u32>) {
     let k = i32(id.y * 65535u * 256u + id.x);
     if (k < p.rows * p.columns) { result[p.first_written + u32(k)] = p.fill; }
+}
+
+// `fill` where the mask is 1 or larger
+@compute @workgroup_size(256)
+fn exclude(@builtin(global_invocation_id) id: vec3<u32>) {
+    let k = id.y * 65535u * 256u + id.x;
+    if (i32(k) < p.rows * p.columns) { result[k] = select(source[k], p.fill, mask[k] >= 1.0); }
 }

@@ -25,8 +25,8 @@ def _on_host(function: Callable[..., None]) -> Callable[..., None]:
 KERNELS: tuple[Callable[..., None], ...] = (
     cpu_numpy.survey, cpu_numpy.reduce, cpu_numpy.levels, cpu_numpy.block_levels, cpu_numpy.window, cpu_numpy.disc,
     cpu_numpy.gather, cpu_numpy.fill, cpu_numpy.logarithm, cpu_numpy.histogram,
-    cpu_numpy.equalise, cpu_numpy.mark, cpu_numpy.distance, cpu_numpy.blend, cpu_numpy.resolve,
+    cpu_numpy.equalise, cpu_numpy.mark, cpu_numpy.distance, cpu_numpy.blend, cpu_numpy.resolve, cpu_numpy.exclude,
 )  # fmt: skip
 survey, reduce, levels, block_levels, window, disc = map(_on_host, KERNELS[:6])
 gather, fill, logarithm, histogram = map(_on_host, KERNELS[6:10])
-equalise, mark, distance, blend, resolve = map(_on_host, KERNELS[10:])
+equalise, mark, distance, blend, resolve, exclude = map(_on_host, KERNELS[10:])

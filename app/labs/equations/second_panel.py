@@ -19,7 +19,7 @@ LABELS = ("Second picture", "Profile", "Value at the probe", "Integral")  # of t
 HINTS = {
     "profile": "Click on a picture, or drag the dashed line.",
     "probe": "Click on a picture to move the probe.",
-    "integral": "Sum over all cells, times Δx Δy.",
+    "integral": "Sum outside walls, times Δx Δy.",
 }
 SECTIONS = {"Row, along x": "horizontal", "Column, along y": "vertical"}
 

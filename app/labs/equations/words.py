@@ -10,5 +10,5 @@ LABELS = {
     "t": "t: simulated time since the start, in units of the text.",
     "Δt": "Δt: time step. Above its bound the scheme is unstable; the bound is that of the present state.",
     "range": "Range: smallest and largest finite value of the first picture.",
-    "integral": "Integral: sum of the first picture over all cells, times Δx Δy; both are dx of the text.",
+    "integral": "Integral: sum of the first picture outside walls, times Δx Δy; both are dx of the text.",
 }

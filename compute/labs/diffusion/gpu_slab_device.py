@@ -194,8 +194,8 @@ class SlabCamera(Camera):
     def _stopwatch(self) -> Stopwatch:
         return LongestStopwatch([gpu.index for gpu in self._slab_device.gpus])
 
-    def queue_survey(self, u: SlabArray) -> Callable[[], Survey]:
-        """Queue a survey, as in Camera."""
+    def queue_survey(self, u: SlabArray, mask: None = None) -> Callable[[], Survey]:  # type: ignore[override]  # noqa: ARG002
+        """Queue a survey, as in Camera, but without a mask."""
         copies = []
         for number, (gpu, work) in enumerate(zip(self._slab_device.gpus, self._works, strict=True)):
             found = gpu.allocate((4,), np.float64)

@@ -312,7 +312,8 @@ class Equations(Lab):
         text = full_text(now["text"])
         program = program_of(text)
         fields, plan = len(program.system.fields), program.plan
-        arrays = fields * (3 if plan.from_start else 2) + len(plan.auxiliary) + (program.system.wall is not None)
+        arrays = fields * (3 if plan.from_start else 2) + len(plan.auxiliary)
+        arrays += 0 if program.system.wall is None else 2  # the wall, and a field without its cells for a picture
         with suppress(EquationError):  # `validate` refuses it; of a lab that leaves a text, `show` may be the new one
             arrays += len(picture_of(text, now["show"]).plan.auxiliary)
         return arrays * int(now["ny"]) * int(now["nx"]) * np.dtype(now["dtype"]).itemsize + PICTURE_BYTES
@@ -357,8 +358,9 @@ class Equations(Lab):
         self.run, self.state.t, self._bound, self._ill = uuid4().hex, 0.0, None, ""
         if self.image is not None:
             record_image(self.history, self.image, self.ny, self.nx)
+        inside = arrays["wall"] < 1 if "wall" in arrays else True
         fields = (np.abs(arrays[name]) for name in self.program.system.fields)
-        self._scale = max(float(np.max(each, initial=0.0, where=np.isfinite(each))) for each in fields) or 1.0
+        self._scale = max(float(np.max(each, initial=0.0, where=np.isfinite(each) & inside)) for each in fields) or 1.0
 
     def snapshot(self) -> dict[str, Any]:
         """Return the whole state as host arrays and plain numbers."""

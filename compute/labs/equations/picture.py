@@ -3,10 +3,12 @@
 rasters: field (the field of `first_picture`), show (the second picture), both without a number in the cells of a wall,
 unless a value is not finite. curves: profile (of `plotted`, along the row or column through the probe, over cells).
 
-facts: step, t, dt, limit (the bound of dt at some state, nan if unknown, inf without one), minimum, maximum, integral
-(over the grid, in units of the text) of the first picture, nonfinite (values of all fields), probe_x, probe_y (the cell
-of the probe); for each field and for the second picture, named show, which is 0 in a wall: probe_<name> (its value at
-the probe) and integral_<name> (the sum over all cells times dx², nan if a value is not finite).
+The cells of a wall belong to no minimum, maximum, integral or number of values; probe and profile have nan there.
+
+facts: step, t, dt, limit (the bound of dt at some state, nan if unknown, inf without one), minimum, maximum (nan
+without a finite value), integral (in units of the text) of the first picture, nonfinite (values of all fields),
+probe_x, probe_y (the cell of the probe); for each field and for the second picture, named show: probe_<name> (its value
+at the probe) and integral_<name> (the sum over the cells times dx², nan if a value is not finite).
 
 notes: run (id of the unbroken run of steps), section ("row 12" or "column 34"), advice (on a scheme that does not fit
 the equations, "" if it does), undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be
@@ -81,42 +83,51 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
     arrays = {name: lab.arrays[name] for name in system.fields} | {SECOND: second}
     plotted, (row, column) = now["plotted"] or first, probe_cell(now)
     along_row = now["section"] == "horizontal"
-    section = section_cells(now, row if along_row else column)
+    section, wall = section_cells(now, row if along_row else column), lab.arrays.get("wall")
     with camera.batch():
-        surveys = {name: camera.queue_survey(array) for name, array in arrays.items()}
+        surveys = {name: camera.queue_survey(array, wall) for name, array in arrays.items()}
         probes = {name: camera.queue_window(array, row, column, 1, 1) for name, array in arrays.items()}
         line = camera.queue_window(arrays[plotted], *section)
+        if wall is not None:
+            closed = camera.queue_survey(wall, wall)
+            wall_probe, wall_line = camera.queue_window(wall, row, column, 1, 1), camera.queue_window(wall, *section)
     seen = {name: wait() for name, wait in surveys.items()}
+    at_probe, along = {name: wait() for name, wait in probes.items()}, line()
+    if wall is not None:
+        cells = closed().nonfinite
+        seen = {name: replace(each, nonfinite=each.nonfinite - cells) for name, each in seen.items()}
+        at_probe = {name: np.where(wall_probe() < 1, value, nan) for name, value in at_probe.items()}
+        along = np.where(wall_line() < 1, along, nan)
     fields = [seen[name] for name in system.fields]
     nonfinite = sum(each.nonfinite for each in fields)
     finite = [each for each in fields if each.minimum <= each.maximum]
     lab.examine(max((max(abs(each.minimum), abs(each.maximum)) for each in finite), default=0.0), nonfinite)
-    profile = section_curve(line().ravel(), label if plotted == SECOND else plotted)
+    profile = section_curve(along.ravel(), label if plotted == SECOND else plotted)
     limits = now["limits_field"] or seen[first].limits()
     limits_second = now["limits_show"] or seen[SECOND].limits()
     with camera.batch():
         field = camera.queue_raster(arrays[first], RasterRequest(view, pixels, limits, first))
         other = camera.queue_raster(second, RasterRequest(view, pixels, limits_second, label[:MOST_LABEL]))
-        walls = [lab.arrays["wall"]] if "wall" in lab.arrays and not nonfinite else []
+        walls = [wall] if wall is not None and not nonfinite else []
         masks = [camera.queue_raster(each, RasterRequest(view, pixels, (0.0, 1.0), "wall")) for each in walls]
     rasters = {"field": field(), "show": other()}
     for mask in masks:
-        wall = mask().levels > TOP_LEVEL // 2
+        covered = mask().levels > TOP_LEVEL // 2
         for name, each in rasters.items():
-            rasters[name] = replace(each, levels=np.where(wall, NOT_FINITE, each.levels))
-    area = system.dx**2  # of a cell
+            rasters[name] = replace(each, levels=np.where(covered, NOT_FINITE, each.levels))
+    area, some = system.dx**2, seen[first].minimum <= seen[first].maximum  # of a cell; a finite value
     facts = {
         "t": lab.t,
         "dt": dt,
         "limit": limit,
-        "minimum": seen[first].minimum,
-        "maximum": seen[first].maximum,
+        "minimum": seen[first].minimum if some else nan,
+        "maximum": seen[first].maximum if some else nan,
         "integral": seen[first].total * area,
         "nonfinite": float(nonfinite),
         "probe_x": column,
         "probe_y": row,
     }
-    facts |= {f"probe_{name}": float(wait()[0, 0]) for name, wait in probes.items()}
+    facts |= {f"probe_{name}": float(value[0, 0]) for name, value in at_probe.items()}
     facts |= {f"integral_{name}": nan if one.nonfinite else one.total * area for name, one in seen.items()}
     earlier = lab.earlier
     notes = {

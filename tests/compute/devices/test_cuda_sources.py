@@ -52,7 +52,7 @@ def builds() -> Iterator[Build]:
     for real in ("float", "double"):
         yield Build(diffusion.SOURCE, {"REAL": real}, dict.fromkeys(("laplacian", "one_step", "racing_step"), 64))
     rasters = (
-        "survey", "block_means", "block_levels", "to_levels", "copy_window", "fill_disc", "copy_meeting",
+        "survey", "exclude", "block_means", "block_levels", "to_levels", "copy_window", "fill_disc", "copy_meeting",
     )  # fmt: skip
     for real in ("float", "double", "int"):
         yield Build(display.RASTER_SOURCE, {"REAL": real}, dict.fromkeys(rasters, 64))

@@ -34,6 +34,26 @@ def test_survey_ignores_cells_that_are_not_finite(device, camera):
     assert nothing.limits() == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (33, 65), (300, 257)], ids=str)
+def test_a_survey_with_a_mask_equals_numpy_on_the_other_cells(device, kernels, camera, dtype, shape):
+    random = np.random.default_rng(3)
+    fields = [random.normal(size=shape).astype(dtype) for _ in range(2)]
+    mask = (random.random(shape) < 0.4).astype(dtype)
+    fields[0].flat[0], fields[0].flat[-1] = np.inf, 1e30
+    uploaded, covered = [device.upload(u) for u in fields], device.upload(mask)
+    with camera.batch():
+        surveys = [camera.queue_survey(u, covered) for u in uploaded]
+    for u, held, survey in zip(fields, uploaded, surveys, strict=True):
+        seen, rest = survey(), u[(mask < 1) & np.isfinite(u)]
+        assert seen.nonfinite == u.size - rest.size
+        assert (seen.minimum, seen.maximum) == (rest.min(initial=np.inf), rest.max(initial=-np.inf))
+        assert seen.total == pytest.approx(np.sum(rest.astype(np.longdouble)), rel=1e-9, abs=1e-9)
+        out = device.allocate(shape, dtype)
+        kernels.exclude(held, covered, out)
+        np.testing.assert_array_equal(device.download(out), np.where(mask < 1, u, np.nan))
+
+
 @pytest.mark.parametrize(
     ("shape", "factor", "y0", "x0"),
     [((8, 12), 4, 0, 0), ((9, 13), 4, 0, 0), ((30, 40), 7, 3, 5), ((701, 1303), 37, 5, 9)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 
 import numpy as np
@@ -25,6 +26,7 @@ from compute.labs.equations.tree import Edge, EquationError
 from compute.measure.benchmark import benchmark_of
 from compute.measure.race import Race, Racer, run_race
 from tests.compute.engine.faulty import QuietSender
+from tests.conftest import backend_cases, require
 
 DECAY = "u_t = -a*u; a = 1 in [0, 2]; u(0) = a + x/Lx; dt = 0.125"
 SMALL = {"backend": "cpu_numpy", "ny": 21, "nx": 34, "dtype": "float64"}
@@ -270,6 +272,48 @@ def test_profile_probe_and_integral_are_those_of_numpy(make, plotted, section, d
         assert facts[f"probe_{name}"] == pytest.approx(array[row, column], rel=near["rtol"])
         assert facts[f"integral_{name}"] == pytest.approx(array.sum() * 0.5 * 0.5, rel=1e-6)
     assert facts["integral"] == facts["integral_u"]
+
+
+WALLED = "u_t = lap(u)/9 + v; v_t = -v/9; u(0) = {}; v(0) = {}; dx = 0.5; dt = 0.1; show = u - v; "
+WALLED += "wall: zero-flux; wall = 1.2 - abs(x - 4) + 9*step(0.9 - y)"
+
+
+@pytest.mark.parametrize("backend", backend_cases())
+@pytest.mark.parametrize("painted", [False, True])
+def test_cells_of_a_wall_have_no_share_in_integral_range_profile_and_probe(make, backend, painted, monkeypatch):
+    """The sums are those of plain Python over the cells outside; in the wall, u is a million and v not finite."""
+    require(backend, monkeypatch, Equations.PACKAGE)
+    values = {"section": "vertical", "probe_x": 0.5, "probe_y": 0.02, "dtype": "float32"}
+    text = WALLED.format("where(x < 2.8, sin(x), where(x < 5.2, 1e6, cos(y)))", "0.3 + x/9")
+    lab = make(text, backend=backend.name, **values)
+    lab.load("u", np.where(lab.field("wall") == 1, 1e6, lab.field("u")))
+    lab.advance(3)
+    if painted:
+        lab.paint([(25.0, 12.0)], 1, 4.0, field="wall")
+        lab.paint([(25.0, 12.0)], 1e7, 2.0, field="u")
+    wall, u, v = lab.field("wall"), lab.field("u"), lab.field("v")
+    if backend.device == "cpu":
+        lab.arrays["v"][wall == 1] = np.nan
+    facts, profile = (frame := lab.frame()).facts, frame.curves["profile"]
+    cells = [(i, j) for i in range(21) for j in range(34) if wall[i, j] < 1]
+    assert 100 < len(cells) < 21 * 34 - 100
+    inside = {name: [float(array[each]) for each in cells] for name, array in {"u": u, "v": v}.items()}
+    inside["show"] = [a - b for a, b in zip(inside["u"], inside["v"], strict=True)]
+    for name, numbers in inside.items():
+        assert facts[f"integral_{name}"] == pytest.approx(math.fsum(numbers) * 0.25, rel=1e-5), name
+    assert (facts["minimum"], facts["maximum"], facts["nonfinite"]) == (min(inside["u"]), max(inside["u"]), 0)
+    assert frame.rasters["field"].span == (min(inside["u"]), max(inside["u"]))
+    assert frame.rasters["show"].span == pytest.approx((min(inside["show"]), max(inside["show"])), rel=1e-5)
+    assert lab.status.healthy
+    assert math.isnan(facts["probe_u"])
+    np.testing.assert_array_equal(profile.y, np.where(wall[:, 17] < 1, u[:, 17], np.nan))
+
+
+def test_a_grid_that_is_all_wall_has_no_range(make):
+    facts = make("u_t = lap(u); u(0) = 3; wall = 1").frame().facts
+    assert math.isnan(facts["minimum"])
+    assert math.isnan(facts["maximum"])
+    assert (facts["integral"], facts["nonfinite"]) == (0, 0)
 
 
 def test_a_conserved_quantity_has_a_constant_integral(make):
