@@ -1,6 +1,6 @@
 """The documentation's site: `make docs` builds it in build/site, without a network; whatever is doubtful fails it.
 
-The README is the first page, and each lab's README a page; the notebooks are shown without results.
+Each lab's README is a page; the notebooks are shown without results.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import param
+import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -65,7 +66,7 @@ def with_links(text: str) -> str:
     def linked(link: re.Match[str]) -> str:
         """Where it leads from docs/."""
         path = PAGES.get(link[1], link[1].removeprefix("docs/"))
-        return f"../{path}" if path.startswith(("assets/", "deploy/")) else path
+        return f"../{path}" if path.startswith("deploy/") else path
 
     return LINK.sub(linked, text)
 
@@ -100,12 +101,6 @@ class Parameters(SphinxDirective):
             cells = (f"`{name}`", f"`{parameter.default!r}`", allowed(parameter), words)
             rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
         return self.parse_text_to_nodes("\n".join(rows))
-
-
-KINDS = {
-    "integer": "a whole number", "number": "a number", "string": "a text", "range": "two numbers", "tuple": "a tuple",
-    "numerictuple": "a tuple of numbers", "dict": "a dictionary", "list": "a list",
-}  # fmt: skip
 
 
 def lab_named(name: str) -> type[Lab]:
@@ -164,6 +159,28 @@ class Notebook(SphinxDirective):
         return self.parse_text_to_nodes("\n\n".join(parts), allow_section_headings=True)
 
 
+class Citation(SphinxDirective):
+    """`{citation}`: the entry of CITATION.cff as BibTeX."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the entry as a code block."""
+        path = Path(__file__).parents[1] / "CITATION.cff"
+        self.env.note_dependency(str(path))
+        cited = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entry = {"author": authors(cited), "title": cited["title"], "version": cited["version"]}
+        entry |= {"url": url} if (url := cited.get("repository-code", cited.get("url"))) else {}
+        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items())
+        return self.parse_text_to_nodes(f"```bibtex\n@software{{fieldlab,\n{lines},\n}}\n```")
+
+
+def authors(cited: dict[str, Any]) -> str:
+    """Return the authors of a citation as BibTeX writes them; a group stands in braces."""
+    return " and ".join(
+        f"{person['family-names']}, {person['given-names']}" if "family-names" in person else f"{{{person['name']}}}"
+        for person in cited["authors"]
+    )
+
+
 def setup(app: Sphinx) -> None:
     """Sphinx calls this."""
     app.connect("source-read", fill)
@@ -171,3 +188,4 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", with_parameters)
     app.add_directive("notebook", Notebook)
     app.add_directive("parameters", Parameters)
+    app.add_directive("citation", Citation)

@@ -2,8 +2,7 @@
 
 The script starts a server and a Chromium like the browser tests, and walks one page through the states of STATES, first
 in the light scheme, then in the dark one. It writes each picture to docs/images as a WebP of some ten kilobytes. With
-`--sheets` it writes a sheet of each state at five sizes to docs/images/sizes, with `--readme` the README's pictures to
-assets/screenshots. `--only` selects states.
+`--sheets` it writes a sheet of each state at five sizes to docs/images/sizes. `--only` selects states.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from tests.browser.lab_page import SideBar
 from tests.browser.serving import ROOT, Server, serve
 
 IMAGES = ROOT / "docs" / "images"
-README_IMAGES = ROOT / "assets" / "screenshots"
 SIZE, PROJECTOR, PHONE, FRAME = (1280, 720), (1920, 1080), (390, 844), (640, 480)
 SIZES = (SIZE, PROJECTOR, (800, 600), PHONE, (853, 480))  # of sheets; the last is a window of 1280 x 720 at 150 %
 HEIGHT, GAP = 270, 6  # px in a sheet: height of a picture, gap between two
@@ -262,7 +260,11 @@ def film(walk: Walk) -> Iterator[Page]:
 
 
 STATES: dict[str, State] = {
-    **{name: of_lab(name) for name in LABS},
+    "diffusion": of_lab("diffusion"),
+    "mandelbrot": seahorses,
+    "l_curve": of_lab("l_curve"),
+    "crossover": measured,
+    "equations": of_lab("equations"),
     "presenter": by_key("p", ".bar.presenting"),
     "race": race("diffusion"),
     "race_mandelbrot": race("mandelbrot", "the lesson's scene"),
@@ -270,7 +272,7 @@ STATES: dict[str, State] = {
     "stories": by_key("t", ".story li"),
     "story": story,
     "code": by_key("k", ".code article"),
-    "export": by_key("e", ".along"),
+    "export": film,
     "system": by_key("u", ".system"),
     "keys": by_key("h", "[role=dialog]"),
     "about": dialog,
@@ -279,10 +281,7 @@ STATES: dict[str, State] = {
     "lecturer": lecturer,
     "ui_minimal": embedded,
 }
-README: dict[str, State] = {
-    "diffusion": of_lab("diffusion"), "mandelbrot": seahorses, "l_curve": of_lab("l_curve"), "crossover": measured,
-    "equations": of_lab("equations"), "export": film,
-}  # fmt: skip
+SHEETS = STATES | {name: of_lab(name) for name in LABS} | {"export": by_key("e", ".along")}  # without a run
 
 
 def shot(page: Page) -> Image.Image:
@@ -291,15 +290,12 @@ def shot(page: Page) -> Image.Image:
 
 
 def save(picture: Image.Image, path: Path) -> None:
-    """Write a picture, as PNG or as WebP of at most MOST_BYTES."""
+    """Write a picture as WebP of at most MOST_BYTES."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix == ".png":
-        picture.save(path, optimize=True)
-    else:
-        for quality in QUALITIES:
-            picture.save(path, "WEBP", quality=quality, method=6)
-            if path.stat().st_size <= MOST_BYTES:
-                break
+    for quality in QUALITIES:
+        picture.save(path, "WEBP", quality=quality, method=6)
+        if path.stat().st_size <= MOST_BYTES:
+            break
     print(path, path.stat().st_size, flush=True)
 
 
@@ -351,10 +347,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.browser.screenshots", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[], help="states")
     parser.add_argument("--sheets", action="store_true", help="a sheet of each state at five sizes")
-    parser.add_argument("--readme", action="store_true", help="the pictures of README.md")
     chosen = parser.parse_args()
-    states = README if chosen.readme else STATES
-    states = {name: state for name, state in states.items() if name in (chosen.only or states)}
+    every = SHEETS if chosen.sheets else STATES
+    states = {name: state for name, state in every.items() if name in (chosen.only or every)}
     problems: list[str] = []
     if chosen.sheets:
         states.pop("ui_minimal", None)  # which has a fixed size
@@ -368,12 +363,11 @@ def main() -> int:
         for name, found in shots.items():
             save(sheet(found), IMAGES / "sizes" / f"{name}.webp")
     else:
-        folder, ending = (README_IMAGES, "png") if chosen.readme else (IMAGES, "webp")
 
         def look(name: str, scheme: str, page: Page) -> None:
-            save(shot(page), folder / f"{name}{'-dark' * (scheme == 'dark')}.{ending}")
+            save(shot(page), IMAGES / f"{name}{'-dark' * (scheme == 'dark')}.webp")
 
-        problems = take(states, PROJECTOR if chosen.readme else SIZE, look)
+        problems = take(states, SIZE, look)
     print(*problems, sep="\n")
     return 1 if problems else 0
 

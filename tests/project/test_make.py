@@ -122,8 +122,11 @@ def test_a_failure_in_either_half_of_the_tests_is_returned(tmp_path, browser, ot
     assert halves.main(["--jobs", "3", *more], [str(tmp_path / "half")]) == (others or browser)
 
 
-def test_help_names_every_target_of_the_readme():
-    words = re.findall(r"\bmake ([a-z-]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+def test_help_names_every_target_of_the_guides():
+    guides = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(guide.read_text(encoding="utf-8") for guide in guides)
+    words = re.findall(r"`make ([a-z-]+)|^make ([a-z-]+)", text, re.MULTILINE)
+    words = sorted({one or other for one, other in words})
     shown = run_make("help").stdout
     assert {"serve", "test", "lint"} <= set(words)
     assert [target for target in words if f"make {target} " not in shown] == []
