@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,6 +62,19 @@ class Proxied:
         return f"https://{PUBLIC}:{self.port}/fieldlab"
 
 
+def has_ipv6() -> bool:
+    """Return whether this machine has the loopback address ::1; some containers have not."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+LOOPBACKS = ["127.0.0.1", "::1"] if has_ipv6() else ["127.0.0.1"]
+
+
 def options() -> list[str]:
     """Return the options of `fieldlab serve` in the systemd unit, without address and port."""
     text = (DEPLOY / "fieldlab.service").read_text().replace("\\\n", " ")
@@ -87,11 +102,15 @@ def written(folder: Path, port: int, plain: int, upstream: int) -> Path:
         "/etc/letsencrypt/live/lectures.example/privkey.pem": str(key),
         "/etc/nginx/fieldlab_proxy.conf": str(folder / "fieldlab_proxy.conf"),
         "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "listen [::]:443 ssl": f"listen [::1]:{port} ssl",
         "listen 80": f"listen 127.0.0.1:{plain}",
+        "listen [::]:80": f"listen [::1]:{plain}",
         "lectures.example": "localhost",
     }.items():
         assert old in site, old
         site = site.replace(old, new)
+    if LOOPBACKS == ["127.0.0.1"]:
+        site = re.sub(r"^ *listen \[::1\].*\n", "", site, flags=re.MULTILINE)
     (folder / "site.conf").write_text(site)
     (folder / "nginx.conf").write_text(BARE.format(folder=folder))
     return folder / "nginx.conf"
@@ -191,3 +210,12 @@ def test_the_health_report_metrics_and_redirect_are_reachable(context: BrowserCo
     moved = context.request.get(proxied.url, max_redirects=0)
     assert (moved.status, moved.headers["location"].endswith("/fieldlab/")) == (301, True)
     assert "nginx/" not in moved.headers.get("server", "")
+
+
+@pytest.mark.parametrize("address", LOOPBACKS)
+def test_http_2_is_offered(proxied: Proxied, address: str) -> None:
+    unchecked = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unchecked.check_hostname, unchecked.verify_mode = False, ssl.CERT_NONE
+    unchecked.set_alpn_protocols(["h2", "http/1.1"])
+    with socket.create_connection((address, proxied.port), timeout=60) as plain, unchecked.wrap_socket(plain) as secure:
+        assert secure.selected_alpn_protocol() == "h2"

@@ -6,9 +6,12 @@ import argparse
 import json
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -43,11 +46,34 @@ def test_the_service_allows_as_many_descriptors_as_the_server_uses():
     assert int(limit[1]) == serve.DESCRIPTORS
 
 
+def test_the_service_is_hardened():
+    """At most 3.0 of 10 by systemd's own table; the unit has 1.4."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=30", "--no-pager"]
+    done = subprocess.run([*command, DEPLOY / "fieldlab.service"], capture_output=True, text=True, check=False)
+    if "nrecognized option" in done.stderr or "nknown" in done.stderr:
+        pytest.skip("this systemd-analyze has no --offline")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_image_s_base_is_pinned_and_its_port_is_published_on_the_loopback_only():
+    recipe = (DEPLOY / "Dockerfile").read_text()
+    first, *others = re.findall(r"^FROM (\S+)", recipe, re.MULTILINE)
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+@sha256:[0-9a-f]{64}", first)
+    assert set(others) == {"base"}
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    published = [port for service in services.values() for port in service.get("ports", [])]
+    published += re.findall(r"docker run .*-p (\S+)", recipe)
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
 def test_the_image_contains_the_package_and_starts_with_valid_options():
     recipe = (DEPLOY / "Dockerfile").read_text()
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    copied = {word for line in recipe.splitlines() if line.startswith("COPY") for word in line.split()[1:-1]}
+    copied = {word for line in recipe.splitlines() if re.match("COPY (?!--from)", line) for word in line.split()[1:-1]}
     assert copied == let_in >= {*wheel["only-include"], "pyproject.toml", "README.md", "LICENSE"}
     assert all((ROOT / name).exists() for name in copied)
     entry = json.loads(re.search(r"^ENTRYPOINT (.*)$", recipe, re.MULTILINE)[1])
