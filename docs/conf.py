@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import tomllib
 from importlib import import_module
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -143,6 +144,19 @@ def with_parameters(
     return f"(*, {', '.join(f'{name}={of.param[name].default!r}' for name in own_parameters(of))})", returns
 
 
+def buttons(notebook: str, project: Path = Path(__file__).parents[1] / "pyproject.toml") -> str:
+    """Return the links that open a notebook of docs/notebooks on Colab and Binder, from the repository's URL in
+    pyproject.toml; "" without one.
+    """
+    urls = tomllib.loads(project.read_text(encoding="utf-8"))["project"].get("urls", {})
+    at, _, repository = urls.get("Repository", "").rstrip("/").partition("://github.com/")
+    if at != "https":
+        return ""
+    colab = f"https://colab.research.google.com/github/{repository}/blob/main/docs/notebooks/{notebook}"
+    binder = f"https://mybinder.org/v2/gh/{repository}/main?urlpath=lab/tree/docs/notebooks/{notebook}"
+    return f"[Open in Colab]({colab}) · [Open in Binder]({binder})"
+
+
 class Notebook(SphinxDirective):
     """`{notebook} NAME`: the cells of NAME.ipynb in the page's folder, as Markdown."""
 
@@ -152,7 +166,7 @@ class Notebook(SphinxDirective):
         """The cells; results are left out, as those of one machine do not belong into the repository."""
         path = Path(self.env.doc2path(self.env.docname)).with_name(f"{self.arguments[0]}.ipynb")
         self.env.note_dependency(str(path))
-        parts = []
+        parts = [buttons(path.name)]
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             text = "".join(cell["source"])
             parts.append(typeset(text) if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")

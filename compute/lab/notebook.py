@@ -20,12 +20,14 @@ import io
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from compute.devices.backends import installed
 from compute.display.palettes import table
 from compute.export.figures import pixels
 from compute.export.packages import Package
@@ -193,7 +195,15 @@ def canvas_of(lab: Lab) -> Any:
     """Return the canvas of a lab, the same in every cell; SceneError with the install command without the extra."""
     if lab.canvas is None:
         lab.canvas = canvas_class()(lab)
+        allow_widgets_on_colab()
     return lab.canvas
+
+
+def allow_widgets_on_colab() -> None:
+    """Switch on the widgets of other packages in Google Colab, which shows none before; do nothing elsewhere."""
+    if installed("google.colab"):
+        output = import_module("google.colab.output")
+        output.enable_custom_widget_manager()
 
 
 @cache

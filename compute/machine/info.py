@@ -15,6 +15,7 @@ from compute.devices import kernel_cache
 from compute.devices.backends import BACKENDS
 from compute.labs import labs, outside
 from compute.machine import machine
+from compute.machine.cuda_extra import cuda_extra, in_words
 from compute.measure import kept_roofs
 
 
@@ -24,9 +25,13 @@ def facts() -> dict[str, Any]:
         {"name": b.name, "label": b.label, "device": b.device, "missing": b.missing, "install": b.install}
         for b in BACKENDS
     ]
+    here, versions = machine.machine(), machine.versions()
+    of_webgpu = any("interface" in gpu for gpu in here["gpus"])
+    extra, reason = cuda_extra(None if of_webgpu else here["driver"], versions)
     return {
-        "machine": machine.machine(),
-        "versions": machine.versions(),
+        "machine": here,
+        "versions": versions,
+        "cuda_extra": {"extra": extra, "reason": reason},
         "commit": machine.commit(),
         "date": machine.now(),
         "roofs": _roofs(),
@@ -79,6 +84,7 @@ def show(found: dict[str, Any], console: Console) -> None:
     gpus = [", ".join([gpu["name"], gpu.get("interface", f"{gpu['memory'] / 2**30:.0f} GiB")]) for gpu in here["gpus"]]
     table.add_row("GPU", "\n".join(gpus) or "none: neither nvidia-smi nor WebGPU finds one")
     table.add_row("Driver", here["driver"] or "none")
+    table.add_row("CUDA", Text(in_words(**found["cuda_extra"])))
     table.add_row("System", here["system"])
     versions = [f"{name} {number}" for name, number in found["versions"].items() if name != "fieldlab"]
     table.add_row("Versions", ", ".join(versions))

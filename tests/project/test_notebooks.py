@@ -9,16 +9,21 @@ from __future__ import annotations
 import ast
 import io
 import json
+import runpy
+import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
 
+from compute import LABS
 from compute.export.scene import SceneError
 from compute.lab.notebook import ANYWIDGET, NotebookStream, canvas_class, mimebundle
 from compute.labs.diffusion import Diffusion
@@ -47,7 +52,8 @@ def run(name: str, capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], 
         if cell["cell_type"] != "code" or ("canvas" in cell["metadata"].get("tags", ()) and not ANYWIDGET.installed):
             continue
         assert not cell["outputs"]  # outputs of one machine do not belong in the repository
-        tree = ast.parse("".join(cell["source"]), f"{name}, cell {number}")
+        source = TransformerManager().transform_cell("".join(cell["source"]))  # "%pip" is no Python
+        tree = ast.parse(source, f"{name}, cell {number}")
         last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, f"{name}, cell {number}", "exec"), names)
         if isinstance(last, ast.Expr):
@@ -82,6 +88,88 @@ def test_the_l_curve_notebook_has_its_stated_results(capsys):
     # by the definition of the curve: a larger λ leaves a larger residual and a smaller solution
     assert (np.diff(names["curve"].residual_norms) > 0).all()
     assert (np.diff(names["curve"].solution_norms) < 0).all()
+
+
+def test_the_mode_notebook_measures_the_exact_factors(capsys):
+    names, pictures, _ = run("diffusion_modes", capsys)
+    assert pictures == 2
+    assert names["measured"] == pytest.approx(names["predicted"], rel=1e-10)
+    assert names["error"] < 1e-10
+    assert names["half_lives"][4] / names["half_lives"][8] == pytest.approx(4, rel=0.02)
+
+
+def test_the_mandelbrot_notebook_counts_pixels_and_area(capsys):
+    names, pictures, _ = run("mandelbrot", capsys)
+    assert pictures == 1
+    assert names["wrong"] == []
+    assert names["counts"].max() == 200
+    areas = list(names["areas"].values())
+    assert areas == sorted(areas, reverse=True)
+    assert areas[-1] == pytest.approx(1.5066, abs=0.02)  # T. Förstemann, 2012
+
+
+def test_the_depth_notebook_shows_where_float32_fails(capsys):
+    names, pictures, _ = run("mandelbrot_depth", capsys)
+    assert pictures == 3
+    single = [found["float32"] for found in names["wrong"].values()]
+    assert single[0] < 0.05
+    assert single[-1] > 0.3
+    assert all(found["float64"] <= found["float32"] for found in names["wrong"].values())
+    assert names["same"]["float32"] > 0.9 > names["same"]["float64"]  # blocks several pixels wide
+    assert names["distinct"] > 20
+
+
+def test_the_noise_notebook_judges_every_rule(capsys):
+    names, pictures, _ = run("l_curve_noise", capsys)
+    assert pictures == 1
+    assert set(names["ratios"]) == set(LCurve.param["rule"].objects)
+    assert all(min(found) >= 1 for found in names["ratios"].values())
+    little, much = (np.median(lambdas) for lambdas in names["best_lambdas"].values())
+    assert little < much
+
+
+def test_the_crossover_notebook_times_right_results_only(capsys):
+    names, pictures, out = run("crossover", capsys)
+    assert pictures == 1
+    assert {point.status for point in names["sweep"].points.values()} == {"measured"}
+    assert "NumPy" in out.splitlines()[5]  # the finding
+    assert all(start > 0 for start, _ in names["models"].values())
+
+
+def test_the_recorded_gpu_notebook_finds_a_crossing_between_its_points(capsys):
+    names, _, out = run("crossover_gpu", capsys)
+    faster = names["gpu"] < names["cpu"]
+    assert not faster[0]
+    assert faster[-1]
+    low, high = names["n"][names["at"]], names["n"][names["at"] + 1]
+    assert low <= names["crossing"] <= high
+    assert names["one"].machine in out
+
+
+def test_the_equations_notebook_measures_the_speed_of_a_front(capsys):
+    names, pictures, out = run("equations", capsys)
+    assert pictures == 1
+    for (diffusivity, rate), speed in names["speeds"].items():
+        assert 0.9 < speed / (2 * np.sqrt(rate * diffusivity)) < 1.01
+    assert "def " in out
+
+
+def test_the_pattern_notebook_measures_the_width_of_stripes(capsys):
+    names, pictures, _ = run("equations_patterns", capsys)
+    assert pictures == 2
+    assert names["wavenumber"] == pytest.approx(1, abs=0.15)
+    assert names["amplitudes"][0.3] == pytest.approx(np.sqrt(2 * 0.3 / 3), rel=0.1)
+    assert names["amplitudes"][-0.1] < 0.01
+
+
+def test_every_lab_has_two_notebooks_that_the_documents_list():
+    names = sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
+    listed = (NOTEBOOKS / "index.md").read_text(encoding="utf-8")
+    for lab in LABS:
+        assert sum(name.startswith(lab.LAB) for name in names) == 2, lab.LAB
+    for name in names:
+        assert f"({name}.md)" in listed
+        assert f"```{{notebook}} {name}" in (NOTEBOOKS / f"{name}.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -244,3 +332,29 @@ def test_marimo_shows_a_canvas_while_the_lab_plays(small):
     assert small._display_() is small.play()._display_()
     assert small._display_().stream.playing
     assert small.pause()._display_().size == (640, 480)
+
+
+def test_colab_allows_the_canvas_once_for_each_lab(small, tmp_path, monkeypatch):
+    small.play()  # elsewhere nothing happens
+    small.canvas = None
+    folder = tmp_path / "google" / "colab"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder / "output.py").write_text("calls = []\ndef enable_custom_widget_manager():\n    calls.append(1)\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "google"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    small.play()
+    small.play()
+    assert import_module("google.colab.output").calls == [1]
+
+
+def test_buttons_open_the_notebook_of_the_repository(tmp_path):
+    buttons = runpy.run_path(str(NOTEBOOKS.parent / "conf.py"))["buttons"]
+    project = tmp_path / "pyproject.toml"
+    project.write_text('[project]\nurls = { Repository = "https://github.com/someone/fieldlab/" }', encoding="utf-8")
+    links = buttons("l_curve.ipynb", project)
+    assert "https://colab.research.google.com/github/someone/fieldlab/blob/main/docs/notebooks/l_curve.ipynb" in links
+    assert "https://mybinder.org/v2/gh/someone/fieldlab/main?urlpath=lab/tree/docs/notebooks/l_curve.ipynb" in links
+    project.write_text("[project]\n", encoding="utf-8")
+    assert buttons("l_curve.ipynb", project) == ""
