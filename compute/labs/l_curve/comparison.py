@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from compute.devices.parallel_regions import counted
 from compute.lab.frames import Frame
-from compute.labs.l_curve.lab import LCurve
+from compute.labs.l_curve.lab import LCurve, extent
 from compute.labs.l_curve.picture import launch_bound, products_per_second
-from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.small_system import points
-from compute.labs.l_curve.system import OWN, settled, typical
+from compute.labs.l_curve.system import OWN, typical
 from compute.measure.agreement import Agreement
 from compute.measure.rates import Rate, spaced
 from compute.measure.records import Recorded, RecordedPair, paired
@@ -129,7 +128,7 @@ class CurveRules(ComparisonRules):
     def elsewhere(self, values: LabValues, figures: Sequence[Recorded]) -> Sequence[Recorded]:
         """Return the fastest recorded whole curve of the tutorial's problem, in the live run's dtype."""
         fitting = [f for f in _recorded(figures) if f.dtype == values["dtype"] and f.kind == "gpu"]
-        return [min(fitting, key=lambda f: f.step)] if fitting and values["problem"] == "random_sparse" else []
+        return [min(fitting, key=lambda f: f.step)] if fitting and _is_tutorial(values) else []
 
     def recorded_pair(self, values: LabValues, figures: Sequence[Recorded]) -> RecordedPair | None:
         """Return the recorded pair of the tutorial's curve, which is too large to be compared with a run here."""
@@ -143,7 +142,7 @@ class CurveRules(ComparisonRules):
 
     def chart(self, values: LabValues, figures: Sequence[Recorded]) -> Chart | None:
         """Return the tutorial's whole curve by one bidiagonalisation and by LSMR, if the lab has its problem."""
-        if values["problem"] != "random_sparse":
+        if not _is_tutorial(values):
             return None
         title = f"The tutorial's curve, n = {spaced(TUTORIAL_N, between=' ')}"
         figures = [*(figure for figure in _recorded(figures) if figure.dtype == "float32"), *CITED]
@@ -165,8 +164,11 @@ def _entries(values: LabValues) -> int:
     """Return the maximum number of non-zeros; for an own matrix, an estimate from its bytes."""
     if values["problem"] == OWN:
         return LCurve.predicted_bytes(**values) // 32
-    n, options = settled(values)
-    return int(PROBLEMS[values["problem"]].entries(n, **options))
+    return extent(values)[1]
+
+
+def _is_tutorial(values: LabValues) -> bool:
+    return values["problem"] == "random_sparse" and not values["derivative"]
 
 
 def _recorded(figures: Sequence[Recorded]) -> list[Recorded]:

@@ -121,4 +121,5 @@ def words_of(values: Mapping[str, Any]) -> str:
     name = "one's own A and b" if values["problem"] == OWN else values["problem"].replace("_", " ")
     size = "" if values["problem"] == OWN else f", n = {values['n']}"
     until = f"until its ribbons are {values['tolerance']:g} wide, {values['steps_at_most']} steps at most"
-    return f"one whole curve of {name}{size}, {values['dtype']}, {until}"
+    penalty = f", derivative {values['derivative']} in the penalty" if values["derivative"] else ""
+    return f"one whole curve of {name}{size}{penalty}, {values['dtype']}, {until}"

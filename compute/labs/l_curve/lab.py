@@ -1,7 +1,7 @@
 """The L-curve lab: Tikhonov regularisation for all λ from one bidiagonalisation, live.
 
-This module defines the lab's parameters and results. system.py contains A and b, bidiagonal.py the steps,
-small_system.py the curve computed from alpha and beta, survey.py the computations in addition to the steps, rules/ the
+This module defines the lab's parameters and results. system.py contains A and b, standard_form.py their
+transformation for a derivative in the penalty, bidiagonal.py the steps, small_system.py the curve computed from alpha and beta, survey.py the computations in addition to the steps, rules/ the
 rules that choose λ, picture.py the frame.
 """
 
@@ -31,6 +31,7 @@ from compute.labs.l_curve.problems.checks import Angles, RealNumber
 from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.rules import RULES, RuleChoice, choose
 from compute.labs.l_curve.small_system import LARGEST, SMALLEST, Points, largest, points, scale, widened, widest
+from compute.labs.l_curve.standard_form import HIGHEST
 from compute.labs.l_curve.survey import CurveSurvey, LCurveResult, TraceProbe
 from compute.labs.l_curve.system import OWN, HeldProblem, settled, typical
 from compute.measure.timing import Timing
@@ -52,10 +53,10 @@ def _bounded(name: str, option: str, label: str) -> Any:
 
 
 class LCurve(Lab):
-    """min |A x - b|^2 + λ^2 |x|^2 for every λ simultaneously, with lower and upper bounds of both norms.
+    """min |A x - b|^2 + λ^2 |L x|^2 for every λ simultaneously, with lower and upper bounds of both norms.
 
     One Golub-Kahan bidiagonalisation serves all λ, since it does not depend on λ. b contains noise of |e| = noise |b|,
-    the same for every λ. README.md in this folder describes the method and its sources.
+    the same for every λ. L is the identity, or the first or second difference (`derivative`). README.md in this folder describes the method and its sources.
     """
 
     LAB = "l_curve"
@@ -64,7 +65,7 @@ class LCurve(Lab):
     PRELOADED: ClassVar[tuple[str, ...]] = ("scipy.linalg", "scipy.sparse")
     RESTORES: ClassVar[bool] = False
     SIZES = MappingProxyType(
-        {"unknowns": lambda values: _extent(values)[0], "iterations": lambda values: int(values["steps_at_most"])}
+        {"unknowns": lambda values: extent(values)[0], "iterations": lambda values: int(values["steps_at_most"])}
     )
     panels = staticmethod(panels_of)
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = ()
@@ -73,6 +74,7 @@ class LCurve(Lab):
     STRUCTURAL: ClassVar[tuple[str, ...]] = (
         *Lab.STRUCTURAL,
         *("problem", "n", "options", "density", "seed", "depth", "kappa", "band", "sigma", "rays", "angles", "dtype"),
+        "derivative",
     )
 
     # options of the problems: each applies to the problems that have an option of its name
@@ -87,6 +89,9 @@ class LCurve(Lab):
     sigma = _bounded("blur", "sigma", "Width of the blur σ [pixels]")
     rays = param.Number(default=None, bounds=(0, 2**15), allow_None=True, label="Rays [a pixel, or an angle]")
     angles = _bounded("paralleltomo", "angles", "Angles")
+    derivative = param.Integer(
+        default=0, bounds=(0, HIGHEST), label="Derivative in the penalty", doc="Order d of L; 0: |x| is penalised."
+    )
     dtype = param.Selector(default="float64", objects=["float32", "float64"], label="Number type")
     noise = param.Number(default=0.0, bounds=(0, 10), label="Noise added to b [part of |b|]", doc="0: none is added.")
     noise_seed = param.Integer(default=0, bounds=(0, 2**31 - 1), label="Seed of the noise")
@@ -101,7 +106,8 @@ class LCurve(Lab):
 
     system: HeldProblem
     bidiagonal: Bidiagonalisation
-    b: NDArray[np.float64]  # with noise
+    b: NDArray[np.float64]  # with noise, in the rows of system.A
+    seen: NDArray[np.float64]  # see HeldProblem.split
     noise_norm: float  # |e|
     survey: CurveSurvey
     probe: TraceProbe | None  # of the matrix: valid for every b and every λ
@@ -121,7 +127,7 @@ class LCurve(Lab):
     def predicted_bytes(cls, **values: Any) -> int:
         """Return the bytes of the matrix, its transpose and all vectors; estimated from the file size for a file."""
         given = {name: values.get(name, cls.param[name].default) for name in cls.param if name != "name"}
-        unknowns, entries = _extent(given)
+        unknowns, entries = extent(given)
         basis = min(given["steps_at_most"], unknowns + SPARE) if given["reorthogonalise"] else given["steps_at_most"]
         return nbytes(unknowns, entries, basis, given["dtype"]) + PICTURE_BYTES
 
@@ -132,6 +138,7 @@ class LCurve(Lab):
         if values["lam"] is not None:
             require_lambda(values["lam"])
         if values["problem"] != OWN:
+            require_line(values)
             settled(values)
         elif "matrix" not in values["options"]:
             raise ValueError("options must hold a matrix for the problem 'own': {'matrix': A, 'rhs': b}")
@@ -139,19 +146,20 @@ class LCurve(Lab):
     def update(self, **values: Any) -> None:
         """Set several parameters, all or none; a new problem resets n to its default and clears the options.
 
-        A user's own data are not changed: noise is added to them only if `noise` is set in the same call, or later.
+        If its solution is a picture, `derivative` is reset to 0. A user's own data are not changed: noise is added to them only if `noise` is set in the same call, or later.
         """
         name = values.get("problem", self.problem)
         if name != self.problem:
             clean = {"noise": 0.0} if name == OWN else {}
-            values = {"n": typical(name), "options": {}, **clean, **values}
+            flat = {"derivative": 0} if is_picture(name) else {}
+            values = {"n": typical(name), "options": {}, **clean, **flat, **values}
         super().update(**values)
 
     # -- state
 
     def _allocate(self, old: dict[str, Any]) -> None:  # noqa: ARG002 another problem or backend starts again
         system = HeldProblem.of(self.values())
-        limits.require("unknowns", system.shape[1])  # the unknowns of a file are known from here on
+        limits.require("unknowns", system.columns)  # the unknowns of a file are known from here on
         room = room_for(system.shape, self.steps_at_most, self.reorthogonalise)
         held = self._held()
         self._require_memory(footprint(system.A, room), held)
@@ -159,7 +167,7 @@ class LCurve(Lab):
         self.system = system
         if self.problem == OWN:
             with param.parameterized.discard_events(self):
-                self.n = system.shape[1]
+                self.n = system.columns
         self._work(room)
         self.reset()
 
@@ -179,7 +187,8 @@ class LCurve(Lab):
 
     def reset(self) -> None:
         """Restart with noise of the present level and seed and do the first step, before which x does not exist."""
-        self.b, self.noise_norm = self.system.noisy(self.noise, self.noise_seed)
+        b, self.noise_norm = self.system.noisy(self.noise, self.noise_seed)
+        self.b, self.seen = self.system.split(b)
         self.cold_products, self.cold_seconds, self.cold_launched = 0, 0.0, 0.0
         with watching() as builds:
             begin, first = self.bidiagonal.start(self.b), self.bidiagonal.advance(1)
@@ -348,7 +357,8 @@ class LCurve(Lab):
     def bounds(self, at: Points) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return (2, count) bounds of the residual and of the solution norm, widened by rounding errors."""
         size = scale(largest(self.bidiagonal.small), self.system.size, self.system.shape)
-        return widened(at, size, self.dtype)
+        form = self.system.form
+        return widened(at, size, self.dtype, (0.0, 0.0) if form is None else form.errors(self.b, self.seen))
 
     def choices(self) -> dict[str, RuleChoice]:
         """Return the present choice of every rule, on the lab's λ."""
@@ -357,21 +367,25 @@ class LCurve(Lab):
     def solution(self, lam: float) -> NDArray[Any]:
         """Return x (n,) for λ = lam > 0, in the lab's dtype, after the steps that this λ needs.
 
-        Its error is at most |gradient| / λ^2, which is reduced below SOLVED |x|, or the tolerance if that is smaller.
+        The error of L x is at most |gradient| / λ^2, which is reduced below SOLVED |L x|, or the tolerance if smaller.
         """
         lam, goal = require_lambda(lam), min(self.tolerance, SOLVED[self.dtype])
         while not self._ended and self.error_bound(lam) > goal:
             self._go_on()
-        return self.bidiagonal.solve(lam)
+        return self.present(lam)
+
+    def present(self, lam: float) -> NDArray[Any]:
+        """Return x (n,) for λ = lam > 0, in the lab's dtype, the best within the completed steps."""
+        return self.system.solution(self.bidiagonal.solve(lam), self.seen)
 
     def error_bound(self, lam: float) -> float:
-        """Return an upper bound of |x - x*| / |x| for λ = lam: x is the present solution, x* the exact one."""
+        """Return an upper bound of |L (x - x*)| / |L x| for λ = lam: x is the present solution, x* the exact one."""
         at = points(self.bidiagonal.small, np.array([lam]))
         return float(at.gradient[0] / (lam * lam * at.solution[0]))
 
     def residual(self, lam: float) -> NDArray[np.float64]:
         """Return (m,) b - A x for λ = lam; one product."""
-        return self.bidiagonal.residual(lam, self.b)
+        return self.system.residual(self.bidiagonal.residual(lam, self.b))
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """Return the present curve and the other parts of the frame; picture.py documents the parts and facts.
@@ -405,20 +419,37 @@ def require_lambda(lam: Any) -> float:
     return float(lam)
 
 
-def _extent(given: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the maximum (columns, entries) of the problem's matrix."""
+def is_picture(problem: str) -> bool:
+    """Return whether the solution of this problem is a picture, whose neighbours no L of this lab knows."""
+    return problem != OWN and PROBLEMS[problem].dimensions == 2
+
+
+def require_line(values: Mapping[str, Any]) -> None:
+    """Raise ValueError for a derivative in the penalty of a picture."""
+    if values["derivative"] and is_picture(values["problem"]):
+        raise ValueError(f"derivative must be 0 for {values['problem']}, a picture, not {values['derivative']}")
+
+
+def extent(given: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the maximum (columns, entries) of the matrix: the rows of a dense one if the penalty has a derivative."""
+    columns, entries, rows = _stored(given)
+    return columns, max(entries, rows * columns) if given["derivative"] else entries
+
+
+def _stored(given: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return the maximum (columns, entries, rows) of the problem's matrix; the rows of a file not yet read count as 0."""
     if given["problem"] == OWN:
         matrix = given["options"].get("matrix", b"")
         if isinstance(matrix, (bytes, bytearray)):
-            return given["n"], len(matrix) // np.dtype(given["dtype"]).itemsize
+            return given["n"], len(matrix) // np.dtype(given["dtype"]).itemsize, 0
         if isinstance(matrix, ArrayFile):
             matrix = matrix.arrays.get("A", np.zeros((0, 0)))  # a file without A is refused when it is used
         if scipy.sparse.issparse(matrix):
-            return matrix.shape[1], int(matrix.nnz)
+            return matrix.shape[1], int(matrix.nnz), matrix.shape[0]
         shape = real_array(matrix, "A").shape
         if len(shape) != 2:
             raise ValueError(f"matrix must have rows and columns, not the shape {shape}")
-        return shape[1], prod(shape)
+        return shape[1], prod(shape), shape[0]
     n, options = settled(given)
     made = PROBLEMS[given["problem"]]
-    return made.unknowns(n), made.entries(n, **options)
+    return made.unknowns(n), made.entries(n, **options), made.unknowns(n)

@@ -1,7 +1,7 @@
 """The frame of an L-curve lab.
 
-curves: l-curve (|A x - b|, |x|); ribbon-lower and ribbon-upper, the bounds at the same λ; width (λ, relative width of
-the ribbon), whose x are the λ of all points; curvature, gcv (of a large matrix after the last step), weighted-gcv,
+L is the identity, or a difference of order `derivative`. curves: l-curve (|A x - b|, |L x|); ribbon-lower and
+ribbon-upper, the bounds at the same λ; width (λ, relative width of the ribbon), whose x are the λ of all points; curvature, gcv (of a large matrix after the last step), weighted-gcv,
 quasi-optimality and, if the truth is available, error over λ; history (steps, widest ribbon); singular (i, value);
 picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a small matrix; solution and truth of a problem
 on a line. rasters: solution and truth of a picture.
@@ -9,7 +9,7 @@ on a line. rasters: solution and truth of a picture.
 facts: steps, limit, width, tolerance, done (steps complete), finished (steps and rules complete), converged, exhausted,
 products, seconds (device time of the products), launched (host time to launch them), cold_products, cold_seconds and
 cold_launched (of steps that loaded or compiled their kernels, which rates exclude), bytes_per_product, rows, columns,
-entries, noise (|e|), lam (of the solution shown), alpha (its square), and at lam residual and solution (norms), each
+entries (of the matrix that is bidiagonalised), noise (|e|), derivative, lam (of the solution shown), alpha (its square), and at lam residual and solution (norms), each
 with _lower and _upper, gradient, error_bound (of x within these steps, relative), error (from the truth, relative, nan
 without a truth); for each rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown (the
 reason for this λ), spectrum (the kind of `singular`); problem, files (their fingerprint, "" for none) and kept (the
@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices.backends import backend
-from compute.devices.devices import Array
 from compute.display.camera import Camera
 from compute.lab.frames import Curve, Frame, Raster, View, freeze
 from compute.lab.panels import Line, Panel
@@ -80,7 +79,14 @@ MOST_POINTS = 2048  # maximum points of a line on the screen; a longer line show
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
     """Return the panels with a curve in the frame; solution and truth as pictures if the frame has rasters."""
     found = {name: panel for name, panel in ALL.items() if any(line.curve in frame.curves for line in panel.lines)}
+    if frame.facts.get("derivative"):
+        found["l-curve"] = replace(found["l-curve"], y=f"seminorm |{penalised(frame.facts['derivative'])}|")
     return found | {name: Panel(name, "x", "y", image=name) for name in frame.rasters}
+
+
+def penalised(derivative: float) -> str:
+    """Return L x as text: x for order 0, x′ or x″."""
+    return "x" + ("", "′", "″")[int(derivative)]
 
 
 def products_per_second(facts: Mapping[str, float]) -> float:
@@ -102,8 +108,7 @@ def show(lab: LCurve, view: View | None, pixels: tuple[int, int]) -> Frame:
     camera = Camera(lab.device, lab.display)
     lam, why = shown(lab)
     parts: dict[str, Raster | Curve] = dict(_over_lambda(lab) | _spectra(lab))
-    x = lab.bidiagonal.solution(coefficients(lab.bidiagonal.small, lam))
-    parts |= _pictures(lab, camera, x, view, pixels) if lab.system.side else _lines(lab, x)
+    parts |= _pictures(lab, camera, lam, view, pixels) if lab.system.side else _lines(lab, lam)
     spent = lab.spent or lab.idle_timing()
     timing = replace(spent, levels=camera.levels_seconds, transfer=camera.transfer_seconds)
     lab.spent = None
@@ -168,9 +173,9 @@ def _thinned(x: Vector, y: Vector, label: str) -> Curve:
     return Curve(x[::stride], np.asarray(y[::stride], np.float64), label)
 
 
-def _lines(lab: LCurve, x: Array) -> dict[str, Curve]:
+def _lines(lab: LCurve, lam: float) -> dict[str, Curve]:
     """Return the solution, and the truth, over the middles of n cells of the unit interval."""
-    values = lab.device.download(x)
+    values = lab.present(lam)
     middles = (np.arange(values.size) + 0.5) / values.size
     curves = {"solution": _thinned(middles, values, "solution")}
     if lab.system.x is not None:
@@ -178,10 +183,10 @@ def _lines(lab: LCurve, x: Array) -> dict[str, Curve]:
     return curves
 
 
-def _pictures(lab: LCurve, camera: Camera, x: Array, view: View | None, pixels: tuple[int, int]) -> dict[str, Raster]:
+def _pictures(lab: LCurve, camera: Camera, lam: float, view: View | None, pixels: tuple[int, int]) -> dict[str, Raster]:
     """Return solution and truth as pictures, in the colour range of the truth."""
     side = lab.system.side
-    square = x.reshape((side, side))
+    square = lab.bidiagonal.solution(coefficients(lab.bidiagonal.small, lam)).reshape((side, side))
     if lab.system.x is None:
         return {"solution": camera.raster(square, view, pixels, camera.survey(square).limits(), "x")}
     widest = backend(lab.backend).dtypes[-1]
@@ -214,6 +219,7 @@ def _facts(lab: LCurve) -> dict[str, float]:
         "columns": float(columns),
         "entries": float(entries),
         "noise": lab.noise_norm,
+        "derivative": float(lab.derivative),
     } | {name: nan if choice.lam is None else choice.lam for name, choice in lab.survey.choices.items()}
 
 
@@ -233,7 +239,7 @@ def _error(lab: LCurve, lam: float) -> float:
     truth = lab.system.x
     if truth is None:
         return nan
-    return float(np.linalg.norm(lab.bidiagonal.solve(lam) - truth) / np.linalg.norm(truth))
+    return float(np.linalg.norm(lab.present(lam) - truth) / np.linalg.norm(truth))
 
 
 def _words(lab: LCurve, why: str) -> dict[str, str]:

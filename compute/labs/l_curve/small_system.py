@@ -311,15 +311,18 @@ def scale(largest: float, frobenius: float, shape: tuple[int, int]) -> float:
     return min(largest, MIXED * frobenius / float(np.sqrt(min(shape))))
 
 
-def widened(at: Points, size: float, dtype: str) -> tuple[Vector, Vector]:
-    """Return the bounds (2, count) of residual and solution norm, widened by the effect of |δA| = size roundoffs.
+def widened(at: Points, size: float, dtype: str, errors: tuple[float, float] = (0.0, 0.0)) -> tuple[Vector, Vector]:
+    """Return the bounds (2, count) of residual and solution norm, widened by the effect of rounding errors δA and δb.
 
-    To first order |δx| <= |δA| (|x| / λ + |r| / λ^2) and |δr| <= |δA| (|x| + |r| / (2 λ)), with r = b - A x.
+    |δA| is `size` roundoffs, and errors[0] in addition if A was computed; |δb| is errors[1].
+
+    To first order |δx| <= |δA| (|x| / λ + |r| / λ^2) and |δr| <= |δA| (|x| + |r| / (2 λ)), with r = b - A x;
+    |δx| <= |δb| / (2 λ) and |δr| <= |δb|.
     """
     units = UNITS * float(np.finfo(dtype).eps) / 2 + COMPARED * float(np.finfo(np.float64).eps) / 2
-    lam, rho, eta = at.lambdas, at.residual, at.solution
-    of_residual = units * (1 + size * (eta / rho + 0.5 / lam))
-    of_solution = units * (1 + size * (1 + rho / (lam * eta)) / lam)
+    lam, rho, eta, of_matrix = at.lambdas, at.residual, at.solution, units * size + errors[0]
+    of_residual = units + of_matrix * (eta / rho + 0.5 / lam) + errors[1] / rho
+    of_solution = units + of_matrix * (1 + rho / (lam * eta)) / lam + errors[1] / (2 * lam * eta)
     return _wider(at.residual_bounds, of_residual), _wider(at.solution_bounds, of_solution)
 
 

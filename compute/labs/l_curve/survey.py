@@ -257,10 +257,13 @@ class CurveSurvey:
         return self._refresh()[2]
 
     def _errors(self) -> Vector | None:
-        """Compute |x - truth|^2 = |y - V truth|^2 + |truth - its part in the span of V|^2."""
+        """Compute |x - truth|^2 = |y - V truth|^2 + |truth - its part in the span of V|^2; from every x if L is not 1."""
         lab, truth = self._lab, self._lab.system.x
         if truth is None:
             return None
+        if lab.system.form is not None:
+            apart = [np.linalg.norm(lab.present(lam) - truth) for lam in lab.grid]
+            return np.array(apart) / np.linalg.norm(truth)
         shadow = lab.bidiagonal.projection(truth)
         rest = np.linalg.norm(truth - lab.device.download(lab.bidiagonal.solution(shadow)))
         return np.asarray(np.hypot(distances(lab.bidiagonal.small, lab.grid, shadow), rest) / np.linalg.norm(truth))
@@ -272,7 +275,7 @@ class CurveSurvey:
         """Singular values of A, descending, and their label; or the Ritz values, possibly of an earlier step."""
         spectrum, k = self._lab.system.spectrum, self._lab.bidiagonal.k
         if spectrum is not None:
-            return spectrum.values, "singular values"
+            return spectrum.values, "generalised singular values" if self._lab.system.form else "singular values"
         if self._ritz is None or self._stale(self._ritz[0]):
             self._ritz = k, ritz_values(self._lab.bidiagonal.small)
         return self._ritz[1], "Ritz values"

@@ -1,4 +1,7 @@
-"""The problem of a lab: A, b without noise, the solution if known, and derived values; also the noise added to b."""
+"""The problem of a lab: A, b without noise, the solution if known, and derived values; also the noise added to b.
+
+With a derivative in the penalty, A is the matrix of the standard form (standard_form.py); b and x stay the problem's.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,9 @@ from compute.lab.fields import require_whole
 from compute.lab.loaded import LoadedFile, fingerprint
 from compute.labs.l_curve.bidiagonal import compressed
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make, require
-from compute.labs.l_curve.problems.checks import ProblemOption, WholeNumber
+from compute.labs.l_curve.problems.checks import ProblemOption, WholeNumber, require_memory
 from compute.labs.l_curve.small_system import LARGEST, SMALLEST
+from compute.labs.l_curve.standard_form import COPIES, StandardForm
 
 OWN = NAMES[-1]
 EXACT = 400  # rows and columns up to which singular values are computed: a tenth of a second
@@ -81,9 +85,10 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class HeldProblem:
-    """A problem. A: (m, n) csr in the lab's type; b: (m,) float64 without noise; x: (n,) float64 or None.
+    """A problem. A: csr in the lab's type, to be bidiagonalised; b: (m,) float64 without noise; x: (n,) float64 or None.
 
-    side: pixels per side of the picture x, 0 for a one-dimensional x; tutorial: whether this is the tutorial's problem;
+    A is the problem's matrix (m, n), or with a derivative of order d in the penalty the matrix (m - d, n - d) of `form`.
+    columns: n. side: pixels per side of the picture x, 0 for a one-dimensional x; tutorial: whether this is the tutorial's problem;
     files: the fingerprint of its files, "" for none; kept: the used part of a loaded picture, as the six numbers of a
     Kept.
     """
@@ -91,6 +96,8 @@ class HeldProblem:
     A: scipy.sparse.csr_matrix
     b: NDArray[np.float64]
     x: NDArray[np.float64] | None
+    columns: int
+    form: StandardForm | None
     side: int
     tutorial: bool
     files: str = ""
@@ -102,7 +109,7 @@ class HeldProblem:
 
         Raises ValueError, and OutOfMemory before any large allocation.
         """
-        name, dtype = values["problem"], values["dtype"]
+        name, dtype, order = values["problem"], values["dtype"], values["derivative"]
         options = options_of(name, values)
         files, kept = files_of(options), ""
         if isinstance(options.get("image"), LoadedPicture | bytes | bytearray):
@@ -112,12 +119,17 @@ class HeldProblem:
         entries = A.data if scipy.sparse.issparse(A) else A
         if entries.dtype.kind in "iu":
             require_whole(entries, dtype, "A")
+        form = None
+        if order:
+            require_memory(8 * COPIES * A.shape[0] * A.shape[1], f"the dense matrix of derivative = {order}")
+            form = StandardForm.of(A, order)
         with np.errstate(over="ignore"):
-            packed = compressed(A, dtype)
+            packed = compressed(A if form is None else form.A, dtype)
         if not np.isfinite(packed.data).all():
             raise ValueError(f"A must have entries that {dtype} can hold; its largest is {abs(A).max():.3g}")
         side = int(values["n"]) if name != OWN and PROBLEMS[name].dimensions == 2 else 0
-        problem = cls(packed, np.asarray(b, np.float64), x, side, name == "random_sparse", files, kept)
+        tutorial = name == "random_sparse" and form is None
+        problem = cls(packed, np.asarray(b, np.float64), x, A.shape[1], form, side, tutorial, files, kept)
         problem.require_size()
         return problem
 
@@ -130,12 +142,24 @@ class HeldProblem:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, n)."""
+        """Rows and columns of A."""
         return self.A.shape
 
     def noisy(self, level: float, seed: int) -> tuple[NDArray[np.float64], float]:
         """Return (b + e, |e|) with white e of |e| = level |b| from the seed."""
         return noisy(self.b, level, seed)
+
+    def split(self, b: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return (the vector of A's rows for b (m,), what `solution` needs of b for the part that L does not damp)."""
+        return (b, b[:0]) if self.form is None else self.form.split(b)
+
+    def solution(self, y: NDArray[Any], seen: NDArray[np.float64]) -> NDArray[Any]:
+        """Return x (n,) in the type of y, for y in A's columns and the second result of `split`."""
+        return y if self.form is None else self.form.solution(y, seen).astype(y.dtype)
+
+    def residual(self, reduced: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the problem's residual (m,) from the one in A's rows."""
+        return reduced if self.form is None else self.form.residual(reduced)
 
     @cached_property
     def size(self) -> float:
