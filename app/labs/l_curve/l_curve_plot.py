@@ -74,7 +74,8 @@ WORD_WIDE, LINE_HIGH = 0.5, 1.4  # in font sizes: maximum width of a letter of t
 CLEAR = 0.6  # in font sizes, between these labels and the curve
 EDGE = 3  # px between labels and a badge, the ring or a cross hair
 NOISE, SMOOTHING = "small λ: noise dominates", "large λ: smoothing dominates"  # labels at the two ends of the curve
-X_LABEL, Y_LABEL = "residual norm  ‖Ax − b‖", "solution norm  ‖x‖"
+X_LABEL = "residual norm  ‖Ax − b‖"
+Y_LABELS = "solution norm  ‖x‖", "seminorm  ‖x′‖", "seminorm  ‖x″‖"  # by the derivative in the penalty
 BADGE = {False: 24, True: 32}  # px, by presenter mode
 TICK = {False: (64, 36), True: (88, 48)}  # px of each axis per power of ten
 AROUND = {False: (64, 56), True: (84, 72)}  # px left of and below the axes
@@ -114,7 +115,7 @@ class LCurvePlot:
         names = (ends, ends, ["", ""])
         options: dict[str, object] = {
             "xlabel": X_LABEL,
-            "ylabel": Y_LABEL,
+            "ylabel": Y_LABELS[0],
             "toolbar": None,
             "default_tools": [],
             "show_legend": False,
@@ -212,6 +213,9 @@ class LCurvePlot:
     def show(self, frame: Frame) -> None:
         """Draw the curve and its ribbons of `frame`."""
         self.path = CurvePath.of(frame)
+        label = Y_LABELS[int(frame.facts["derivative"])]
+        if self.figure.yaxis[0].axis_label != label:
+            self.figure.yaxis[0].axis_label = label
         curve = frame.curves["l-curve"]
         moved = [self.x.fit(curve.x), self.y.fit(curve.y)]
         x, y = self.x.clipped(curve.x), self.y.clipped(curve.y)

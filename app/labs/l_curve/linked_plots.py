@@ -481,8 +481,9 @@ class LinkedPlots:
             for view in self.drawn_views():
                 view.mark(lam)
 
-    def forget(self) -> None:
-        """Reset the axes and the kept solution; called when the problem changes."""
-        self.solution.kept = None
+    def forget(self, kept: bool = True) -> None:
+        """Reset the axes and, with `kept`, the kept solution; called when the problem or the penalty changes."""
+        if kept:
+            self.solution.kept = None
         for view in self.views.values():
             view.forget()

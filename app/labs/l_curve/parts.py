@@ -11,7 +11,7 @@ from app.labs.l_curve.labels import short
 from app.labs.l_curve.view import LCurveView
 from app.tab.lab_view import Parts
 from compute.lab.frames import Frame
-from compute.labs.l_curve.picture import products_per_second
+from compute.labs.l_curve.picture import penalised, products_per_second
 from compute.measure.rates import spaced
 
 HELP = """
@@ -53,7 +53,7 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
         items.append(("GB/s", short(rate * known["bytes_per_product"] / 1e9), ""))
     items.append(("λ", short(known["lam"]), ""))
     items.append(("‖Ax−b‖", short(known["residual"]), ""))
-    items.append(("‖x‖", short(known["solution"]), ""))
+    items.append((f"‖{penalised(known['derivative'])}‖", short(known["solution"]), ""))
     return items
 
 

@@ -19,6 +19,7 @@ from compute.cli import settings
 from compute.export import decoding
 from compute.files.images import Kept, LoadedPicture
 from compute.lab.frames import Frame
+from compute.labs.l_curve.lab import is_picture
 from compute.labs.l_curve.problems import PROBLEMS
 from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.system import OWN, files_of, settled, typical
@@ -192,7 +193,8 @@ LABELS = {False: "n  [samples]", True: "n  [pixels per side]"}
 WHOLE = ("seed", "band", "angles")
 NOTHING_YET = "No A and b are loaded. Select a file in the side bar."
 READING = "Reading your A and b …"
-REPLACED = ("problem", "options", "noise", "lam", "lambdas")
+REPLACED = ("problem", "options", "noise", "lam", "lambdas", "derivative")
+PENALTIES = {"‖x‖  size": 0, "‖x′‖  slope": 1, "‖x″‖  curvature": 2}
 NO_NOISE = 0.0  # added to the user's b by default
 
 
@@ -235,7 +237,12 @@ class ProblemControls(ValueWidgets):
             label, take = str(self.parameter(name).label), partial(self._set, name)
             self.fields[name] = NumberField(label, values[name], take, whole=name in WHOLE, optional=name == "rays")
         fields = (field.panel for field in self.fields.values())
-        self.panel = column(self.problem, *fields, self.uploads.panel, self._noise())
+        self.penalty = pmui.Select(
+            label="Penalty", options=PENALTIES, value=values["derivative"], size="small",
+            description="The part of x that λ damps. A smooth x suits a derivative.", **FULL,
+        )  # fmt: skip
+        self.penalty.param.watch(lambda event: self._penalise(event.new), "value")
+        self.panel = column(self.problem, *fields, self.uploads.panel, self.penalty, self._noise())
         self._show_options(values["problem"])
 
     @property
@@ -296,7 +303,9 @@ class ProblemControls(ValueWidgets):
             self.uploads.again()
         if name in (OWN, self.session.values["problem"]):
             return
-        self._renew(problem=name, n=typical(name), options={}, rays=None, noise=self._noises[False])
+        order = 0 if is_picture(name) else self.penalty.value
+        values = {"n": typical(name), "options": {}, "rays": None, "noise": self._noises[False], "derivative": order}
+        self._renew(problem=name, **values)
         for field in ("n", "rays"):
             self.fields[field].show(self.session.values[field])
 
@@ -319,6 +328,11 @@ class ProblemControls(ValueWidgets):
         self._grow()
         self.session.change(**values, lam=None, lambdas=None)
         self._forgot({name: self.session.values[name] for name in ("lam", "lambdas")})
+
+    def _penalise(self, order: int) -> None:
+        """Penalise a derivative of x. Its λ have other units, so λ and its range are reset."""
+        if not self._following and order != self.session.values["derivative"]:
+            self._renew(derivative=order)
 
     def _set(self, name: str, value: Any) -> None:
         values = self.session.values
@@ -358,7 +372,8 @@ class ProblemControls(ValueWidgets):
         known = PROBLEMS[name].options if name in PROBLEMS else {}
         for field, typed in self.fields.items():
             typed.panel.visible = field in known or (field == "n" and name != OWN)
-        pictured = name in PROBLEMS and PROBLEMS[name].dimensions == 2
+        pictured = is_picture(name)
+        self.penalty.visible = not pictured
         self.fields["n"].panel.label = LABELS[pictured]
         self.uploads.show(name, pictured)
 
@@ -371,6 +386,9 @@ class ProblemControls(ValueWidgets):
         for name, field in self.fields.items():
             if name in values and not field.panel.error_state:
                 field.show(values[name])
+        if "derivative" in values and not is_picture(self.session.values["problem"]):
+            with self._quiet():
+                self.penalty.value = values["derivative"]
         if "noise" in values:
             self._noises[self.session.values["problem"] == OWN] = values["noise"]
             if not self.unloaded:

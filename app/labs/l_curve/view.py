@@ -23,6 +23,7 @@ from app.tab.session import Session
 from app.upstream.document_changes import changed_together
 from app.upstream.plot_pane import PlotPane
 from compute.lab.frames import Frame
+from compute.labs.l_curve.picture import penalised
 from compute.labs.l_curve.rules import RULES
 
 RULES_WIDE = {False: 232, True: 320}  # px of the list next to the curve, by presenter mode
@@ -181,11 +182,14 @@ class LCurveView(LabView):
     # -- frames
 
     def _show(self, frame: Frame) -> None:
-        axes = (self.session.values["problem"], frame.notes["files"], *(frame.facts[name] for name in SAME))
+        order, rows, columns, entries = (int(frame.facts[name]) for name in ("derivative", *SAME))
+        problem = self.session.values["problem"], frame.notes["files"], rows + order, columns + order
+        axes = (*problem, entries, order)
         if axes != self._axes:
+            another_penalty = problem == self._axes[:-2] and order != self._axes[-1]
             self._axes = axes
             self.plot.forget()
-            self.linked_plots.forget()
+            self.linked_plots.forget(kept=not another_penalty)
         self.plot.show(frame)
         self.plot.mark_rules(rules_of(frame))
         self.linked_plots.show_solution(frame)
@@ -221,11 +225,12 @@ class LCurveView(LabView):
 
 
 TIGHT = "<mo form='postfix' lspace='0' rspace='0'>"
+SPOKEN = "x", "the first derivative of x", "the second derivative of x"
 EQUATION = (
-    "<math aria-label='x minimises the squared norm of A x minus b, plus lambda squared times that of x'>"
+    "<math aria-label='x minimises the squared norm of A x minus b, plus lambda squared times that of {spoken}'>"
     f"<mi>x</mi><mo>=</mo><mi mathvariant='normal'>argmin</mi>{TIGHT}‖</mo>"
     f"<mi>A</mi><mi>x</mi><mo>−</mo><mi>b</mi>{TIGHT}‖²</mo><mo>+</mo>"
-    f"<mi>λ²</mi>{TIGHT}‖</mo><mi>x</mi>{TIGHT}‖²</mo></math>"
+    f"<mi>λ²</mi>{TIGHT}‖</mo><mi>{{penalised}}</mi>{TIGHT}‖²</mo></math>"
 )
 TITLE = """
 .chosen { display: flex; flex-wrap: wrap; column-gap: 24px; align-items: baseline; padding: 0 8px 0 24px;
@@ -255,8 +260,9 @@ def title(frame: Frame, notation: LambdaNotation, brief: bool = False) -> str:
     items = [f"<b class='lam'>{notation.words(facts['lam'])}</b> {escape(whose)}"]
     if brief:
         return f"<div class='chosen'><span>{items[0]}</span></div>"
-    items += [f"‖Ax − b‖ <b>{short(facts['residual'])}</b>", f"‖x‖ <b>{short(facts['solution'])}</b>"]
+    of_x = penalised(facts["derivative"])
+    items += [f"‖Ax − b‖ <b>{short(facts['residual'])}</b>", f"‖{of_x}‖ <b>{short(facts['solution'])}</b>"]
     if isfinite(facts["error"]):
         items.append(f"error of x <b>{short(100 * facts['error'])} %</b>")
-    items.append(EQUATION)
+    items.append(EQUATION.format(spoken=SPOKEN[int(facts["derivative"])], penalised=of_x))
     return f"<div class='chosen'>{''.join(f'<span>{item}</span>' for item in items)}</div>"

@@ -12,4 +12,6 @@ LABELS = {
     "λ": "λ: weight of a small solution against a small residual. A large λ is smooth, a small one noisy.",
     "‖Ax−b‖": "‖Ax − b‖, residual norm: the part of the data that the solution at this λ does not explain.",
     "‖x‖": "‖x‖, solution norm: the size of the solution at this λ. Amplified noise increases it.",
+    "‖x′‖": "‖x′‖: the size of the differences of neighbouring values of x at this λ. A constant x has none.",
+    "‖x″‖": "‖x″‖: the size of the second differences of x at this λ. A straight line has none.",
 }

@@ -1,8 +1,8 @@
 """The L-curve lab: Tikhonov regularisation for all λ from one bidiagonalisation, live.
 
-This module defines the lab's parameters and results. system.py contains A and b, standard_form.py their
-transformation for a derivative in the penalty, bidiagonal.py the steps, small_system.py the curve computed from alpha and beta, survey.py the computations in addition to the steps, rules/ the
-rules that choose λ, picture.py the frame.
+This module defines the lab's parameters and results. system.py contains A and b, standard_form.py their transformation
+for a derivative in the penalty, bidiagonal.py the steps, small_system.py the curve computed from alpha and beta,
+survey.py the computations in addition to the steps, rules/ the rules that choose λ, picture.py the frame.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class LCurve(Lab):
     """min |A x - b|^2 + λ^2 |L x|^2 for every λ simultaneously, with lower and upper bounds of both norms.
 
     One Golub-Kahan bidiagonalisation serves all λ, since it does not depend on λ. b contains noise of |e| = noise |b|,
-    the same for every λ. L is the identity, or the first or second difference (`derivative`). README.md in this folder describes the method and its sources.
+    the same for every λ. L is the identity, or the first or second difference (`derivative`). README.md in this folder
+    describes the method and its sources.
     """
 
     LAB = "l_curve"
@@ -146,7 +147,8 @@ class LCurve(Lab):
     def update(self, **values: Any) -> None:
         """Set several parameters, all or none; a new problem resets n to its default and clears the options.
 
-        If its solution is a picture, `derivative` is reset to 0. A user's own data are not changed: noise is added to them only if `noise` is set in the same call, or later.
+        If its solution is a picture, `derivative` is reset to 0. A user's own data are not changed: noise is added to
+        them only if `noise` is set in the same call, or later.
         """
         name = values.get("problem", self.problem)
         if name != self.problem:
@@ -437,7 +439,7 @@ def extent(given: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _stored(given: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return the maximum (columns, entries, rows) of the problem's matrix; the rows of a file not yet read count as 0."""
+    """Return the maximum (columns, entries, rows) of the problem's matrix; rows of a file not yet read count as 0."""
     if given["problem"] == OWN:
         matrix = given["options"].get("matrix", b"")
         if isinstance(matrix, (bytes, bytearray)):

@@ -1,19 +1,19 @@
 """The frame of an L-curve lab.
 
 L is the identity, or a difference of order `derivative`. curves: l-curve (|A x - b|, |L x|); ribbon-lower and
-ribbon-upper, the bounds at the same λ; width (λ, relative width of the ribbon), whose x are the λ of all points; curvature, gcv (of a large matrix after the last step), weighted-gcv,
-quasi-optimality and, if the truth is available, error over λ; history (steps, widest ribbon); singular (i, value);
-picard-coefficients (i, |u_i b|) and picard-ratio (i, |u_i b| / σ_i) of a small matrix; solution and truth of a problem
-on a line. rasters: solution and truth of a picture.
+ribbon-upper, the bounds at the same λ; width (λ, relative width of the ribbon), whose x are the λ of all points;
+curvature, gcv (of a large matrix after the last step), weighted-gcv, quasi-optimality and, if the truth is available,
+error over λ; history (steps, widest ribbon); singular (i, value); picard-coefficients (i, |u_i b|) and picard-ratio (i,
+|u_i b| / σ_i) of a small matrix; solution and truth of a problem on a line. rasters: solution and truth of a picture.
 
 facts: steps, limit, width, tolerance, done (steps complete), finished (steps and rules complete), converged, exhausted,
 products, seconds (device time of the products), launched (host time to launch them), cold_products, cold_seconds and
 cold_launched (of steps that loaded or compiled their kernels, which rates exclude), bytes_per_product, rows, columns,
-entries (of the matrix that is bidiagonalised), noise (|e|), derivative, lam (of the solution shown), alpha (its square), and at lam residual and solution (norms), each
-with _lower and _upper, gradient, error_bound (of x within these steps, relative), error (from the truth, relative, nan
-without a truth); for each rule its λ (nan for none). notes: for each rule its reason; state (a sentence), shown (the
-reason for this λ), spectrum (the kind of `singular`); problem, files (their fingerprint, "" for none) and kept (the
-part used of a picture, six numbers of a Kept) of the problem.
+entries (of the matrix that is bidiagonalised), noise (|e|), derivative, lam (of the solution shown), alpha (its
+square), and at lam residual and solution (norms), each with _lower and _upper, gradient, error_bound (of x within these
+steps, relative), error (from the truth, relative, nan without a truth); for each rule its λ (nan for none). notes: for
+each rule its reason; state (a sentence), shown (the reason for this λ), spectrum (the kind of `singular`); problem,
+files (their fingerprint, "" for none) and kept (the part used of a picture, six numbers of a Kept) of the problem.
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ class CurveSurvey:
         return self._refresh()[2]
 
     def _errors(self) -> Vector | None:
-        """Compute |x - truth|^2 = |y - V truth|^2 + |truth - its part in the span of V|^2; from every x if L is not 1."""
+        """Compute |x - truth|^2 = |y - V truth|^2 + |truth - its part in the span of V|^2; with an L from every x."""
         lab, truth = self._lab, self._lab.system.x
         if truth is None:
             return None

@@ -85,12 +85,12 @@ class Spectrum:
 
 @dataclass(frozen=True)
 class HeldProblem:
-    """A problem. A: csr in the lab's type, to be bidiagonalised; b: (m,) float64 without noise; x: (n,) float64 or None.
+    """A problem. A: csr in the lab's type, to be bidiagonalised; b: (m,) float64 without noise; x: (n,) or None.
 
-    A is the problem's matrix (m, n), or with a derivative of order d in the penalty the matrix (m - d, n - d) of `form`.
-    columns: n. side: pixels per side of the picture x, 0 for a one-dimensional x; tutorial: whether this is the tutorial's problem;
-    files: the fingerprint of its files, "" for none; kept: the used part of a loaded picture, as the six numbers of a
-    Kept.
+    A is the problem's matrix (m, n), or with a derivative of order d in the penalty the matrix (m - d, n - d) of
+    `form`. columns: n. side: pixels per side of the picture x, 0 for a one-dimensional x; tutorial: whether this is the
+    tutorial's problem; files: the fingerprint of its files, "" for none; kept: the used part of a loaded picture, as
+    the six numbers of a Kept.
     """
 
     A: scipy.sparse.csr_matrix

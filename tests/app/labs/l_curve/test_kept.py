@@ -14,6 +14,7 @@ from app.labs.l_curve.labels import short
 from app.labs.l_curve.linked_plots import CAPTIONS, same_colours
 from app.labs.l_curve.parts import FIRST
 from app.labs.l_curve.view import LCurveView
+from app.tab.controls import UNDO
 from compute.lab.frames import NOT_FINITE, Raster
 from compute.labs.l_curve import LCurve
 from tests.direct import DirectSession
@@ -266,3 +267,34 @@ def test_pictures_and_views_fit_into_their_row(imaged, size, presenter):
         sides = {imaged.linked.solution.picture(name).figure.frame_width for name in seen(imaged)}
         assert len(sides) == 1
         assert min(sides) >= 64
+
+
+# -- the penalty
+
+
+def test_another_penalty_renames_the_axis_and_keeps_the_solution_for_comparison(tab):
+    tab.press("n")
+    kept = tab.line("kept")
+    tab.slide(tab.session.latest.facts["lam"] * 3)
+    tab.controls.problem.penalty.value = 2
+    tab.see()
+    assert tab.session.live.derivative == 2
+    assert tab.session.values["lam"] is tab.session.values["lambdas"] is None  # λ has other units
+    assert tab.lab_view.plot.figure.yaxis[0].axis_label.endswith("‖x″‖")
+    assert "<mi>x″</mi>" in tab.lab_view.title.object
+    np.testing.assert_array_equal(tab.line("kept"), kept)
+    assert tab.line("solution")[1].size == 40
+    tab.press(UNDO)
+    assert (tab.session.live.derivative, tab.controls.problem.penalty.value) == (0, 0)
+    assert tab.lab_view.plot.figure.yaxis[0].axis_label.endswith("‖x‖")
+
+
+def test_a_picture_has_no_penalty_and_the_next_line_has_the_last_one(tab):
+    problem = tab.controls.problem
+    problem.penalty.value = 1
+    problem.problem.value = "blur"
+    tab.see()
+    assert (tab.session.live.derivative, problem.penalty.visible) == (0, False)
+    problem.problem.value = "shaw"
+    tab.see()
+    assert (tab.session.live.derivative, problem.penalty.value, problem.penalty.visible) == (1, 1, True)

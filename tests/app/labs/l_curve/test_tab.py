@@ -298,7 +298,7 @@ def test_another_lambda_sends_no_curve_again():
 
 def test_a_ribbon_that_stays_open_is_marked():
     known = {"width": 0.5, "tolerance": 1e-3, "done": 1.0, "exhausted": 0.0, "steps": 2000.0, "seconds": 0.0}
-    known |= {"products": 0.0, "lam": 1.0, "residual": 1.0, "solution": 1.0}
+    known |= {"products": 0.0, "lam": 1.0, "derivative": 0.0, "residual": 1.0, "solution": 1.0}
     kinds = {label: kind for label, _, kind in facts(SimpleNamespace(facts=known))}
     assert kinds["ribbon"] == "warn"
 

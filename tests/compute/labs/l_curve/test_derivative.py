@@ -84,7 +84,7 @@ def test_the_derivative_suits_a_straight_line(order, worst):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_rules_see_the_generalised_singular_values(order):
-    """GCV divides by m - the trace of A times the matrix that gives x from b, null space included: one trace by hand."""
+    """GCV divides by m minus the trace of A times the matrix that gives x from b, null space included."""
     lab = LCurve(problem="shaw", n=50, noise=NOISE, derivative=order)
     lab.complete()
     frame, (A, _, _) = lab.frame(), problems.make("shaw", n=50)
