@@ -117,13 +117,19 @@ def icon(name: str, words: str, click: Callable[[], object], **options: Any) -> 
 OnValue = Callable[[Any], object]
 
 
+def number_text(value: float, digits: int) -> str:
+    """Return a number with up to `digits` significant digits, as in 0.25 or 2.5e-7."""
+    mantissa, exponent, power = f"{value:.{digits}g}".partition("e")
+    return f"{mantissa}e{int(power)}" if exponent else mantissa
+
+
 class NumberField:
     """A field for a number, `panel`; on_value(value) is called with the entered number and may raise ValueError.
 
     The error text appears below the field then, and no value changes.
 
-    whole: no fractions; optional: None for an empty field; helper_text among the options: shown while the input is
-    valid.
+    whole: no fractions; optional: None for an empty field; digits: of a shown value; helper_text among the options:
+    shown while the input is valid.
     """
 
     def __init__(
@@ -133,28 +139,26 @@ class NumberField:
         on_value: OnValue,
         whole: bool = False,
         optional: bool = False,
+        digits: int = 6,
         **options: Any,
     ) -> None:
-        self._on_value, self._whole, self._optional = on_value, whole, optional
+        self._on_value, self._whole, self._optional, self._digits = on_value, whole, optional, digits
         self._shown, self._hint = self._text(value), options.get("helper_text", "")
         self.panel = pmui.TextInput(label=label, value=self._text(value), size="small", **{**FULL, **options})
         self.panel.param.watch(lambda event: self._entered(), "value")
         self.panel.param.watch(lambda event: self._entered(), "enter_pressed")
 
-    @staticmethod
-    def _text(value: float | None) -> str:
-        if value is None:
-            return ""
-        mantissa, exponent, power = f"{value:.6g}".partition("e")
-        return f"{mantissa}e{int(power)}" if exponent else mantissa
+    def _text(self, value: float | None) -> str:
+        return "" if value is None else number_text(value, self._digits)
 
     def show(self, value: float | None) -> None:
         """Set the field to `value`, without calling on_value and without an error.
 
-        A field that has this value already keeps the text that the user is typing.
+        The field keeps a text that the user is typing: it is entered with Enter, or when the field loses the focus.
         """
         text = self._text(value)
-        if text == self.panel.value and not self.panel.error_state:
+        typing = self.panel.value_input != self.panel.value
+        if typing or (text == self.panel.value and not self.panel.error_state):
             return
         self._shown = text
         self.panel.param.update(value=text, value_input=text, error_state=False, helper_text=self._hint)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 
+from app.page.typed_slider import TypedSlider, require_within
 from app.page.widgets import FULL
 from app.tab.plots import Position, RasterPlots, StrokePoint
 from app.tab.session import Session
 from compute.lab.strokes import MAX_POINTS
 
+MOST_VALUE = 1000  # of a typed value of the brush, in either direction
 MODES = {"Move": "move", "Paint": "paint", "Erase": "erase"}
 
 
@@ -44,7 +47,10 @@ class Brush:
         self.radius = pmui.IntSlider(
             label="Brush radius [% of the side]", value=4, start=1, end=25, size="small", **FULL
         )
-        self._options = pn.Column(self.value, self.radius, visible=False, margin=0, sizing_mode="stretch_width")
+        bounds = partial(require_within, "Brush value", low=-MOST_VALUE, high=MOST_VALUE)
+        fields = TypedSlider(self.value, "Brush value", bounds), TypedSlider(self.radius, "Brush radius")
+        typed = (field.panel for field in fields)
+        self._options = pn.Column(*typed, visible=False, margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
         self.mode.param.watch(self._switch, "value")
         self._waiting: list[StrokePart] = []  # one part per stroke

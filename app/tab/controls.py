@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
+from math import inf
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -16,10 +17,12 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.page.theme import html_pane
+from app.page.typed_slider import TypedList
 from app.page.widgets import FULL, ValueWidgets, Widget, icon
 from app.tab.session import Session
 from compute.cli import settings
 from compute.devices.backends import Backend, backend, preferred
+from compute.engine.api import MAX_STEPS
 from compute.export.scene import Style
 from compute.lab.lab import values_on, variants
 
@@ -215,9 +218,20 @@ class Transport:
             label="Steps per frame", options=SPEEDS, value=session.steps_per_frame or 0, size="small", **FULL
         )
         self.speed.param.watch(lambda event: session.pace(event.new or None), "value")
+        typed = TypedList(self.speed, lambda steps: steps or inf, self._read_speed, str)
         self.panel = pn.Column(
-            pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.speed, margin=(8, 0, 0, 0)
+            pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), typed.panel, margin=(8, 0, 0, 0)
         )
+
+    @staticmethod
+    def _read_speed(text: str) -> int:
+        """Return typed steps per frame. Raise ValueError unless they are a whole number within the bounds."""
+        steps = int(text) if text.isdecimal() and len(text) <= len(str(MAX_STEPS)) else 0
+        if not 1 <= steps <= MAX_STEPS:
+            raise ValueError(
+                f"Steps per frame must be {FASTEST!r} or a whole number from 1 to {MAX_STEPS}, not {text[:40]!r}"
+            )
+        return steps
 
     def toggle(self) -> None:
         """Run or pause."""

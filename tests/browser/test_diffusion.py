@@ -55,6 +55,23 @@ def test_a_slider_takes_effect_in_the_next_frames(lab):
     lab.choose("Initial field", "hot spots")
 
 
+def test_r_is_typed_with_the_keyboard_and_a_refused_number_moves_nothing(lab):
+    field = lab.page.get_by_role("textbox", name="r", exact=True).first
+    below = lab.page.get_by_label("Edges").first
+    place = below.bounding_box()
+    field.fill("0.26")
+    field.press("Enter")
+    lab.page.get_by_text("r must be from 0 to 0.25, not 0.26").first.wait_for()
+    assert below.bounding_box() == place
+    assert lab.fact("r") == 0.2
+    field.fill("0.2437")
+    field.press("Tab")  # leaving the field enters the number, too
+    lab.until(lambda: lab.fact("r") == 0.2437)
+    assert field.input_value() == "0.2437"
+    lab.ratio(0.2)
+    lab.until(lambda: field.input_value() == "0.2")
+
+
 def test_a_hidden_tab_receives_no_frames_and_continues_when_it_is_visible(lab):
     lab.page.evaluate(HIDE, True)
     lab.still(lab.step)

@@ -15,6 +15,8 @@ import panel_material_ui as pmui
 
 from app.labs.crossover.labels import duration, rate
 from app.page.explain import explained, term
+from app.page.typed_slider import TypedList
+from app.page.widgets import FULL
 from app.readout.readout_html import launch_bound
 from compute.devices.devices import device_kind
 from compute.labs.crossover.picture import ShownPoint, ShownWay, recorded_way
@@ -23,30 +25,43 @@ from compute.ways.recorded import RecordedCurve
 
 
 class SizeChoice:
-    """The slider `panel`, which stays at the largest n until moved. changed() is called for each move."""
+    """The slider of n, which stays at the largest n until moved; `panel` also has its field.
+
+    changed() is called for each move.
+    """
 
     def __init__(self, changed: Callable[[], object]) -> None:
         self._moved = False
-        self.panel = pmui.DiscreteSlider(label="n", options={"–": 0}, value=0, size="small", width=320,
-                                         margin=(8, 8, 8, 24))  # fmt: skip
+        self.slider = pmui.DiscreteSlider(label="n", options={"–": 0}, value=0, size="small", **FULL)
         self._own = False
-        self.panel.param.watch(lambda event: self._changed(changed), "value")
+        self.slider.param.watch(lambda event: self._changed(changed), "value")
+        self._typed = TypedList(self.slider, float, self._read)
+        self.panel = self._typed.panel
+        self.panel.param.update(width=336, sizing_mode="fixed", margin=(2, 0, 2, 16))
+
+    def _read(self, text: str) -> int:
+        """Return a typed n. Raise ValueError for an n without times."""
+        known = {str(n): n for n in self.slider.options.values()}
+        digits = "".join(text.split())
+        if digits not in known:
+            raise ValueError(f"n must be one with times ({', '.join(known)}), not {text[:40]!r}")
+        return known[digits]
 
     @property
     def n(self) -> int:
         """The selected n; 0 without options."""
-        return int(self.panel.value or 0)
+        return int(self.slider.value or 0)
 
     def offer(self, sizes: Sequence[int], recorded: Sequence[int] = ()) -> None:
         """Set the options to the measured and recorded n; the default is the largest in both, else measured."""
         largest = max({*sizes} & {*recorded} or sizes or recorded, default=0)
         sizes = sorted({*sizes, *recorded})
         options = {spaced(n): n for n in sizes} or {"–": 0}
-        if options == self.panel.options:
+        if options == self.slider.options:
             return
         keep = self._moved and self.n in sizes
         self._own = True
-        self.panel.param.update(options=options, value=self.n if keep else largest)
+        self._typed.offer(options, self.n if keep else largest)
         self._own = False
 
     def _changed(self, changed: Callable[[], object]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from math import isclose
 from typing import Any
 
 import panel as pn
@@ -16,6 +17,7 @@ from app.labs.diffusion.source import InitialField
 from app.labs.diffusion.view import PALETTES, DiffusionView
 from app.page.notices import Notices
 from app.page.theme import html_pane
+from app.page.typed_slider import DIGITS, TypedSlider, require_within
 from app.page.widgets import FULL, ValueWidgets, icon
 from app.tab.brush import Brush
 from app.tab.controls import (
@@ -35,6 +37,7 @@ from compute.devices.devices import devices_name
 from compute.devices.gpu_devices import cuda_count
 from compute.engine import messages
 from compute.export.scene import Style
+from compute.labs.diffusion.lab import LIMIT, UNSTABLE_LIMIT
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 SIDES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)  # of grids, in cells
@@ -53,6 +56,11 @@ def kernel_words(name: str) -> str:
     """Return the label of a kernel on the page."""
     words = KERNELS.get(name, name)
     return f"{words} (wrong on purpose)" if name in WRONG_VARIANTS else words
+
+
+def r_words(r: float) -> str:
+    """Return r with three decimals, or more digits if it has them."""
+    return f"{r:.3f}" if isclose(r, round(r, 3), rel_tol=1e-9) else f"{r:.{DIGITS}g}"
 
 
 def distinct_limits(low: float, high: float) -> tuple[float, float]:
@@ -92,14 +100,14 @@ class DiffusionControls(Controls):
 
     def dials(self) -> list[Dial]:
         """Return the dials for r and for the speed."""
-        return [slider_dial(self.r, "{:.3f}".format), list_dial(self.transport.speed)]
+        return [slider_dial(self.r, r_words), list_dial(self.transport.speed)]
 
     # -- field
 
     def _field(self) -> pn.Column:
         self.source = InitialField(self.session, self._show_options)
         self.again = icon("casino", "New random seed", self._reseed, align="center")
-        self._mode = pn.Row(self.slider("mode_p", 1, label="p"), self.slider("mode_q", 1, label="q"), margin=0)
+        self._mode = column(*(TypedSlider(self.slider(f"mode_{name}", 1), name).panel for name in "pq"))
         self._text = self.add(
             "text", pmui.TextInput(label="Text", value=self.session.values["text"], size="small", **FULL)
         )
@@ -152,7 +160,15 @@ class DiffusionControls(Controls):
         self._calm = False
         words = f"Shows {CLOSE} × {CLOSE} cells at the probe, {CALM} steps per frame. 0 shows the whole field."
         self._closely = html_pane(f"<p>{words}</p>", margin=(0, 8), visible=False)
-        return column(self.r, self.unstable, self._closely, self.choice("edges"))
+        typed = TypedSlider(self.r, "r", self._require_allowed)
+        return column(typed.panel, self.unstable, self._closely, self.choice("edges"))
+
+    def _require_allowed(self, r: float) -> None:
+        """Raise ValueError for a typed r that the lab would refuse."""
+        if self.unstable.value:
+            require_within("r", r, 0, UNSTABLE_LIMIT)
+        elif not 0 <= r <= LIMIT:
+            raise ValueError(f"r must be from 0 to {LIMIT}, not {r:g}; up to {UNSTABLE_LIMIT} with “See it blow up”")
 
     def _go_calmly(self, calm: bool) -> None:
         """Slow down in unstable mode so that an audience sees the chequerboard grow, or restore the previous speed."""

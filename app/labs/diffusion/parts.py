@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.labs.diffusion.controls import DiffusionControls
+from app.labs.diffusion.controls import DiffusionControls, r_words
 from app.labs.diffusion.view import DiffusionView
 from app.tab.lab_view import Parts
 from compute.lab.frames import Frame
@@ -30,7 +30,7 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     kind = "bad" if r > limit else "warn" if r == limit else ""
     items = [
         ("step", spaced(known["step"], between=" "), ""),
-        ("r", f"{r:.3f} of {limit:g}", kind),
+        ("r", f"{r_words(r)} of {limit:g}", kind),
         ("heat", f"{known['heat']:.5g}", ""),
         ("drift", f"{known['heat_drift']:+.1e}", ""),
     ]

@@ -14,6 +14,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.page.theme import html_pane
+from app.page.typed_slider import TypedSlider
 from app.page.widgets import FULL, Widget, number_format
 from compute.lab.lab import number_label
 from compute.labs.equations.tree import Parameter, System
@@ -56,6 +57,7 @@ class ParameterSliders:
         self._turned = turned
         self._showing = False  # whether values are set from outside, not by the user
         self.sliders: dict[str, Widget] = {}
+        self._rows: dict[str, Any] = {}  # slider and field, by name
         self.panel = pn.Column(html_pane(NONE, margin=(4, 8)), margin=0, sizing_mode="stretch_width")
 
     def show(self, system: System, values: Mapping[str, float]) -> None:
@@ -71,8 +73,8 @@ class ParameterSliders:
                 sliders[name] = self._slider(name, options)
         self._showing = False
         if list(sliders) != list(self.sliders):
-            self.sliders = sliders
-            self.panel.objects = list(sliders.values()) or [html_pane(NONE, margin=(4, 8))]
+            self.sliders, self._rows = sliders, {name: self._rows[name] for name in sliders}
+            self.panel.objects = list(self._rows.values()) or [html_pane(NONE, margin=(4, 8))]
 
     def show_values(self, values: Mapping[str, float]) -> None:
         """Show values that were changed without these sliders; other names are ignored."""
@@ -97,6 +99,7 @@ class ParameterSliders:
     def _slider(self, name: str, options: dict[str, Any]) -> Widget:
         slider = pmui.FloatSlider(size="small", **options, **FULL)
         slider.param.watch(lambda event: self._changed(name, event.new), "value")
+        self._rows[name] = TypedSlider(slider, name).panel
         return slider
 
     def _changed(self, name: str, value: float) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from math import isnan
+from functools import partial
+from math import inf, isnan
+from operator import neg
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from app.labs.l_curve.labels import RULE_NUMBERS
 from app.labs.l_curve.problem_controls import ProblemControls
 from app.labs.l_curve.view import LCurveView
 from app.page.notices import Notices
+from app.page.typed_slider import WIDE, TypedList, corner, read_number, with_corner
 from app.page.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
 from app.tab.controls import (
     REDO,
@@ -48,8 +52,11 @@ TEMPI: dict[str, float | None] = {  # steps per second (negative) or per frame (
     "100 steps per frame": 100,
     "maximum": None,
 }
+MOST_PER_FRAME = 100_000  # steps of a typed speed
+SLOWEST, SWIFTEST = 0.1, 20  # steps/s of a typed speed
 FEWEST = 16  # steps before a frame while a slider is dragged
 SMALL = 250_000  # entries of A for which a whole curve is computed quickly
+ROOM = 104  # px, width of the field of λ
 TIGHTER = 10.0  # factor by which `further` reduces the ribbon width
 FINEST = 1e-12  # minimum ribbon width
 MORE = 2  # factor by which `further` raises a reached limit of steps
@@ -82,8 +89,9 @@ class GrowthControls:
         buttons.append(self.undo.button)
         self.tempo = pmui.DiscreteSlider(label="Growth", options=TEMPI, value=1, size="small", **FULL)
         self.tempo.param.watch(lambda event: self.grow(), "value")
+        typed = TypedList(self.tempo, tempo_order, read_tempo, tempo_words, WIDE)
         self.panel = pn.Column(
-            pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), self.tempo, margin=(8, 0, 0, 0)
+            pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), typed.panel, margin=(8, 0, 0, 0)
         )
 
     def toggle(self) -> None:
@@ -134,8 +142,34 @@ class GrowthControls:
         self.session.play(True)
 
 
+def tempo_order(tempo: float | None) -> float:
+    """Return a number that grows with the speed."""
+    return inf if tempo is None else -1 / tempo if tempo < 0 else tempo
+
+
+def tempo_words(tempo: float) -> str:
+    """Return the label of a speed."""
+    if tempo < 0:
+        return f"{-tempo:g} steps/s"
+    return f"{tempo:g} step{'' if tempo == 1 else 's'} per frame"
+
+
+def read_tempo(text: str) -> float:
+    """Return a typed speed: "7", "7 steps per frame", "7/s" or "7 steps/s". Raise ValueError for other texts."""
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,6})?) *(?:steps?)? *(/ *s|per frame)?", text, re.ASCII)
+    number = float(found[1]) if found else 0.0
+    slow = found is not None and (found[2] or "").startswith("/")
+    if slow and SLOWEST <= number <= SWIFTEST:
+        return -number
+    if not slow and 1 <= number <= MOST_PER_FRAME and number.is_integer():
+        return number
+    bounds = f"a whole number from 1 to {MOST_PER_FRAME} (steps per frame) or {SLOWEST} to {SWIFTEST} steps/s"
+    raise ValueError(f"Growth must be {bounds}, not {text[:40]!r}")
+
+
 TOLERANCES = {f"1e-{n}": 10.0**-n for n in range(1, 13)}
 MANUAL = "manual"
+ALONG = "λ along the curve"
 KEEP = "Keep for comparison (N)"
 
 
@@ -153,27 +187,28 @@ class LambdaControls(ValueWidgets):
         self.squared = pmui.Switch(label="Show α = λ²", value=False, **FULL)
         self.squared.param.watch(lambda event: session.later(self._count), "value")
         self.slide = pmui.FloatSlider(
-            label="λ along the curve", start=-6.0, end=2.0, step=0.01, value=0.0, value_label="–", size="small", **FULL
+            label=ALONG, start=-6.0, end=2.0, step=0.01, value=0.0, value_label="–", size="small", **FULL
         )
         self._position = self.slide.value
         self._kept = False  # whether a solution is kept for comparison
         self.slide.param.watch(lambda event: self._slid(event.new), "value")
         self.keep = pmui.Switch(label=KEEP, value=False, **FULL)
         self.keep.param.watch(lambda event: session.later(lambda: self._keep(event.new)), "value")
-        self.lam = NumberField("λ", None, self._by_hand)
+        self.lam = NumberField("λ", None, self._by_hand, **corner(ROOM))
         self.tolerance = pmui.DiscreteSlider(
-            label="Target ribbon width", options=TOLERANCES, value=nearest_width(session.values["tolerance"]),
-            size="small", **FULL,
-        )  # fmt: skip
-        self._showing = False
+            label="Target ribbon width", options=TOLERANCES, value=TOLERANCES["1e-4"], size="small", **FULL
+        )
+        read = partial(read_number, self.tolerance.label, bounds=self.parameter("tolerance").bounds)
+        self._width = TypedList(self.tolerance, neg, read)
+        self._width.show(session.values["tolerance"])
         self.tolerance.param.watch(lambda event: self._reach(event.new), "value")
         hint = settings.bound_words("iterations", self.parameter("steps_at_most").bounds[1])
         self.most = NumberField(
             "Maximum steps", session.values["steps_at_most"], self._limit, whole=True, helper_text=hint
         )
         self.panel = column(
-            self.rule, self.slide, self.keep, self.lam.panel, self.squared, *self._range(), self.tolerance,
-            self.most.panel,
+            self.rule, with_corner(self.slide, self.lam.panel, ROOM), self.keep, self.squared, *self._range(),
+            self._width.panel, self.most.panel,
         )  # fmt: skip
 
     # -- one λ
@@ -202,6 +237,7 @@ class LambdaControls(ValueWidgets):
         grid, lam = frame.curves["width"].x, self.session.values["lam"] or frame.facts["lam"]
         if not (len(grid) > 1 and lam > 0):
             return
+        self.lam.show(self.lab_view.notation.of(lam))
         low, high = (round(float(np.log10(end)), 2) for end in (grid[0], grid[-1]))
         position, words = min(max(round(float(np.log10(lam)), 2), low), high), self.lab_view.notation.words(lam)
         slide = self.slide
@@ -231,6 +267,7 @@ class LambdaControls(ValueWidgets):
 
     def _count(self) -> None:
         """Write λ or α in every label."""
+        self.slide.label = ALONG.replace("λ", "α") if self.squared.value else ALONG
         self.lab_view.set_notation(self.squared.value)
         self.lam.panel.label = self.lab_view.notation.label
         self.show_picked(self.session.values["lam"])
@@ -282,14 +319,13 @@ class LambdaControls(ValueWidgets):
         self.session.change(steps_at_most=steps)
 
     def _reach(self, tolerance: float) -> None:
-        if not self._showing:
+        if not self._following:
             self.session.change(tolerance=tolerance)
 
     def refresh(self) -> None:
-        """Show the session's tolerance (as the nearest width of the slider) and limit of steps."""
-        self._showing = True
-        self.tolerance.value = nearest_width(self.session.values["tolerance"])
-        self._showing = False
+        """Show the session's tolerance and limit of steps."""
+        with self._quiet():
+            self._width.show(self.session.values["tolerance"])
         self.most.show(self.session.values["steps_at_most"])
 
     def show_values(self, values: Mapping[str, Any]) -> None:
@@ -305,11 +341,6 @@ class LambdaControls(ValueWidgets):
     def refused(self, text: str) -> bool:
         """Show the engine's refusal of a value next to its field; return False if none of these fields is affected."""
         return show_refusal(text, {"lam": self.lam, "lambdas": self.low, "steps_at_most": self.most})
-
-
-def nearest_width(tolerance: float) -> float:
-    """Return the ribbon width of the slider nearest to `tolerance`."""
-    return min(TOLERANCES.values(), key=lambda width: abs(width / tolerance - 1))
 
 
 class LCurveControls(Controls):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import log10
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 
 from app.labs.l_curve.labels import short
+from app.page.typed_slider import TypedList, read_number
 from app.page.widgets import FULL, NumberField, ValueWidgets, icon
 from app.tab.controls import column
 from app.tab.session import Session
@@ -263,14 +263,15 @@ class ProblemControls(ValueWidgets):
     # -- noise
 
     def _noise(self) -> Any:
-        levels = noises()
-        value = nearest(levels, self.session.values["noise"])
         self.noise = pmui.DiscreteSlider(
-            label="Noise added to b  [fraction of ‖b‖]", options=levels, value=value, size="small", **FULL
+            label="Noise added to b  [fraction of ‖b‖]", options=noises(), value=0.0, size="small", **FULL
         )
+        bounds = self.parameter("noise").bounds
+        self._typed_noise = TypedList(self.noise, float, partial(read_number, "noise", bounds=bounds))
+        self._typed_noise.show(self.session.values["noise"])
         self.noise.param.watch(lambda event: self._take_noise(event.new), "value")
         again = icon("casino", "New noise seed", self._reseed, align="center")
-        return pn.Row(self.noise, again, margin=0, sizing_mode="stretch_width")
+        return pn.Row(self._typed_noise.panel, again, margin=0, sizing_mode="stretch_width")
 
     def _take_noise(self, level: float) -> None:
         if self._following:
@@ -287,9 +288,9 @@ class ProblemControls(ValueWidgets):
         self._make_noise(noise_seed=(self.session.values["noise_seed"] + 1) % SEEDS)
 
     def _show_noise(self, level: float) -> None:
-        """Move the slider to the level nearest to `level`, without changing the session."""
+        """Move the slider to `level`, without changing the session."""
         with self._quiet():
-            self.noise.value = nearest(noises(), level)
+            self._typed_noise.show(level)
 
     # -- changing the problem
 
@@ -404,9 +405,3 @@ class ProblemControls(ValueWidgets):
         if name:
             self.fields[name].complain(text)
         return bool(name)
-
-
-def nearest(levels: Mapping[str, float], value: float) -> float:
-    """Return the level of the slider nearest to `value`."""
-    known = [level for level in levels.values() if level > 0]
-    return min(known, key=lambda level: abs(log10(level / value))) if value > 0 else 0.0

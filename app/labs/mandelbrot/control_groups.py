@@ -15,6 +15,7 @@ import panel_material_ui as pmui
 from app.labs.mandelbrot.places import iterations
 from app.labs.mandelbrot.view import MandelbrotView
 from app.page.theme import html_pane
+from app.page.typed_slider import TypedSlider, corner, with_corner
 from app.page.widgets import FULL, ValueWidgets
 from app.tab.controls import column
 from app.tab.plots import AMOUNTS, SIGNED
@@ -27,6 +28,7 @@ from compute.lab.lab import number_types
 from compute.measure.rates import spaced
 
 FEWEST, MOST = 1, 7  # log10 of the slider's ends; the text field accepts more
+ROOM = 104  # px, width of that field: 1 000 000 000
 SAMPLES = {"1": 1, "4": 4, "8": 8, "16": 16}
 REASONS = {
     "float32": "float32: 24 bits; counts at the boundary differ from float64's, its pixels are apart down to 2⁻²²",
@@ -67,14 +69,12 @@ class IterationGroup(ValueWidgets):
             **FULL,
         )
         self.slider_most.param.watch(lambda event: self._slide(event.new), "value")
-        self._hint = settings.bound_words("iterations")
-        self.typed = pmui.TextInput(
-            label=f"{label}, typed", value=spaced(most), helper_text=self._hint, size="small", **FULL
-        )
+        self.typed = pmui.TextInput(label=label, value=spaced(most), size="small", **FULL | corner(ROOM))
         self.typed.param.watch(lambda event: self._type(event.new), "value")
         self.precision = self.choice("precision")
         self.samples = self.choice("samples", SAMPLES, description=self.parameter("samples").doc)
-        items = (self.slider_most, self.typed, self.precision, self.choice("fidelity"), self.switch("shortcuts"))
+        most_row = with_corner(self.slider_most, self.typed, ROOM)
+        items = (most_row, self.precision, self.choice("fidelity"), self.switch("shortcuts"))
         self.panel = column(*items, self.samples)
         self._offer_precisions()
 
@@ -106,7 +106,7 @@ class IterationGroup(ValueWidgets):
         """Update both widgets from the session; the slider stops at its end."""
         most = self.session.values["max_iterations"]
         self._position, self._shown = slider_position(most), most
-        self.typed.param.update(value=spaced(most), error_state=False, helper_text=self._hint)
+        self.typed.param.update(value=spaced(most), error_state=False, helper_text="")
         self.slider_most.param.update(value=self._position, value_label=spaced(most))
 
     def show_values(self, values: Mapping[str, Any]) -> None:
@@ -154,20 +154,21 @@ class ExplainGroup(ValueWidgets):
             value=ORBIT,
             start=1,
             end=self.parameter("orbit_length").bounds[1],
-            visible=False,
             size="small",
             **FULL,
         )
         self.length.param.watch(lambda event: self._draw_orbit(self.orbit.value), "value")
+        self.length_row = TypedSlider(self.length).panel
+        self.length_row.visible = False
         self.julia = self.switch("julia", description=self.parameter("julia").doc)
         self.area = self.switch("area", description=self.parameter("area").doc)
         self._words = html_pane("", margin=(0, 16), visible=False, sizing_mode=None)
-        self.panel = column(self.orbit, self.length, self.julia, self.area, self._words)
+        self.panel = column(self.orbit, self.length_row, self.julia, self.area, self._words)
 
     def _draw_orbit(self, shown: bool) -> None:
         if self._following:
             return
-        self.length.visible = shown
+        self.length_row.visible = shown
         self.session.change(orbit_length=self.length.value if shown else 0)
 
     def show_values(self, values: Mapping[str, Any]) -> None:
@@ -178,7 +179,7 @@ class ExplainGroup(ValueWidgets):
             with self._quiet():
                 self.length.value = length or self.length.value
                 self.orbit.value = length > 0
-            self.length.visible = length > 0
+            self.length_row.visible = length > 0
 
     def tick(self, frame: Frame) -> None:
         """Show the current estimate of the area."""
@@ -225,7 +226,8 @@ class MandelbrotDisplay(ValueWidgets):
         self.cycle.param.watch(lambda event: session.later(lambda: colours.cycle(event.new)), "value")
         self.histogram = pmui.Switch(label="Show histogram", value=True, **FULL)
         self.histogram.param.watch(lambda event: session.later(lambda: lab_view.show_histogram(event.new)), "value")
-        items = (self.colouring, scale, self.palette, self.reverse, offset, self.cycle, *self._limits())
+        turning = (TypedSlider(slider).panel for slider in (offset, self.cycle))
+        items = (self.colouring, scale, self.palette, self.reverse, *turning, *self._limits())
         self.panel = column(*items, self.histogram)
 
     def _known(self, name: str) -> list[str]:

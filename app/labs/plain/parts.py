@@ -16,6 +16,7 @@ import param
 
 from app.page.notices import Notices
 from app.page.theme import GRID, heading, set_type
+from app.page.typed_slider import TypedSlider
 from app.page.widgets import FULL, Widget
 from app.tab.controls import ComputeControls, Controls, Transport, accordion, column
 from app.tab.curve_plots import CurvePlot
@@ -229,7 +230,7 @@ class PlainControls(Controls):
         if isinstance(parameter, param.Boolean):
             return self.switch(name)
         step = step_of(parameter) if isinstance(parameter, param.Number) else 0
-        return self.slider(name, step) if step else self._typed(name)
+        return TypedSlider(self.slider(name, step)).panel if step else self._typed(name)
 
     def _typed(self, name: str) -> Widget:
         parameter, value = self.parameter(name), self.session.values[name]

@@ -54,7 +54,6 @@ def test_iterations_end_at_the_limit_and_more_is_refused_where_it_is_typed(limit
     session: Any = DirectSession(Mandelbrot(backend="cpu_numpy", ny=8, nx=8, max_iterations=100))
     group = IterationGroup(session)
     assert group.slider_most.end == pytest.approx(log10(20_000))
-    assert "20,000" in group.typed.helper_text
     group.slider_most.value = group.slider_most.end
     assert session.live.max_iterations == 20_000
     group.typed.value = "20001"
@@ -63,7 +62,6 @@ def test_iterations_end_at_the_limit_and_more_is_refused_where_it_is_typed(limit
     assert session.live.max_iterations == 20_000
     group.typed.value = "500"
     assert (session.live.max_iterations, group.typed.error_state) == (500, False)
-    assert "20,000" in group.typed.helper_text
     with pytest.raises(ValueError, match="max_iterations must be at most"):
         iterations("1e6")
 

@@ -274,14 +274,14 @@ def test_the_slider_stays_at_the_largest_n_until_it_is_moved():
     choice = SizeChoice(lambda: heard.append(choice.n))
     choice.offer([10, 100])
     assert (choice.n, heard) == (100, [])
-    choice.panel.value = 10
+    choice.slider.value = 10
     assert heard == [10]
     choice.offer([10, 100, 1000])
     assert choice.n == 10
     choice.offer([])
     assert choice.n == 0
     choice.offer([10, 300], [10, 1000])  # it begins where both have a time
-    assert (choice.n, list(choice.panel.options.values())) == (10, [10, 300, 1000])
+    assert (choice.n, list(choice.slider.options.values())) == (10, [10, 300, 1000])
 
 
 def test_times_and_rates_in_words():

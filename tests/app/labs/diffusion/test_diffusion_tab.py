@@ -298,7 +298,7 @@ def test_undo_brings_the_image_or_the_preset_back_in_every_widget():
     tab.session.step()
     tab.see()
     tab.controls.source.choice.value = "single mode"
-    tab.controls._mode[0].value = 7
+    tab.controls._mode[0][0].value = 7
     tab.see()
     assert not undo.disabled
     assert "your image at step 1" in undo.description
@@ -307,7 +307,7 @@ def test_undo_brings_the_image_or_the_preset_back_in_every_widget():
     assert tab.shown() == "Your image (holiday.png)"
     assert tab.session.values["preset"] == "gaussian"  # the preset below the image
     assert tab.session.values["mode_p"] == 3
-    assert (tab.lab.steps, tab.controls._mode[0].value) == (1, 3)
+    assert (tab.lab.steps, tab.controls._mode[0][0].value) == (1, 3)
     tab.controls.keys[REDO]()
     tab.see()
     assert (tab.shown(), tab.lab.mode_p, tab.session.values["mode_p"]) == ("single mode", 7, 7)
@@ -321,12 +321,12 @@ def test_the_page_takes_no_older_value_back_while_a_slider_is_dragged():
     tab.see()
     tab.controls.keys[UNDO]()
     tab.see()
-    tab.controls._mode[0].value = 4
+    tab.controls._mode[0][0].value = 4
     old = tab.session.see()
-    tab.controls._mode[0].value = 9
+    tab.controls._mode[0][0].value = 9
     tab.session.latest = old
     tab.controls.tick()
-    assert (tab.session.values["mode_p"], tab.lab.mode_p, tab.controls._mode[0].value) == (9, 9, 9)
+    assert (tab.session.values["mode_p"], tab.lab.mode_p, tab.controls._mode[0][0].value) == (9, 9, 9)
 
 
 def test_strokes_of_one_turn_of_the_loop_are_apart_and_each_has_its_undo():

@@ -30,7 +30,7 @@ class Panel:
 def test_each_parameter_has_a_slider_with_name_and_range():
     panel = Panel(GRAY_SCOTT)
     assert list(panel.sliders.sliders) == ["F", "k", "Du", "Dv"]
-    assert list(panel.sliders.panel) == [panel[name] for name in ("F", "k", "Du", "Dv")]
+    assert [row[0] for row in panel.sliders.panel] == [panel[name] for name in ("F", "k", "Du", "Dv")]
     k = panel["k"]
     assert (k.value, k.start, k.end) == (0.06, 0.04, 0.07)
     assert all(part in k.label for part in ("k", "0.04", "0.07"))

@@ -139,8 +139,9 @@ def test_noise_that_was_saved_with_ones_own_data_stays(shaw):
     wanted = {"problem": OWN, "options": data, "noise": 0.25, "n": 20, "lam": None, "lambdas": None, "rays": None}
     tab.bring(**wanted, tolerance=3e-4)
     assert (tab.lab.problem, tab.lab.noise, tab.session.values["noise"]) == (OWN, 0.25, 0.25)
-    assert tab.noise() == pytest.approx(0.25, rel=0.06)  # the nearest step of the slider
-    assert tab.lab.tolerance == 3e-4  # between two levels of its slider, too
+    assert tab.noise() == 0.25  # between two steps of the slider
+    assert tab.lab.tolerance == 3e-4  # likewise
+    assert tab.controls.lambda_choice.tolerance.value == 3e-4
     tab.controls.lambda_choice.tolerance.value = 1e-5  # by hand
     assert tab.lab.tolerance == 1e-5
 
@@ -203,7 +204,9 @@ def test_a_lambda_by_hand_is_forgotten_everywhere_at_once(act, shaw):
     }[act]()
     tab.see()
     assert "manual" not in tab.lab_view.title.object
-    assert (chosen.rule.value, chosen.lam.panel.value) == ("curvature", "")
+    assert (chosen.rule.value, tab.session.values["lam"]) == ("curvature", None)
+    shown, rule = chosen.lam.panel.value, tab.session.latest.facts["lam"]
+    assert shown == (f"{rule:.6g}" if rule > 0 else "")  # that of the rule
 
 
 def test_a_range_that_another_problem_dropped_is_not_shown_as_set():

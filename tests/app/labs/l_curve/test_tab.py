@@ -12,12 +12,13 @@ from bokeh.models import LinearAxis, Range1d
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.labs.l_curve.controls import read_tempo, tempo_words
 from app.labs.l_curve.l_curve_plot import CurvePath, LCurvePlot
 from app.labs.l_curve.labels import RULE_HUES, RULE_NAMES, RULE_NUMBERS, LambdaNotation, short, short_reason
 from app.labs.l_curve.linked_plots import LinkedPlots, SolutionPlots
 from app.labs.l_curve.linked_view import VIEWS, LinkedPlot
 from app.labs.l_curve.parts import facts
-from app.labs.l_curve.problem_controls import GROUPS, nearest, noises, titles
+from app.labs.l_curve.problem_controls import GROUPS, noises, titles
 from app.labs.l_curve.rule_markers import badge_places
 from app.page.theme import DARK, LIGHT
 from app.page.widgets import NumberField
@@ -211,12 +212,31 @@ def test_every_problem_can_be_chosen():
     assert sorted(name for group in titles().values() for name in group.values()) == sorted(NAMES)
 
 
-def test_the_noise_slider_finds_its_level():
-    levels = noises()
-    assert nearest(levels, 0.0) == 0.0
-    assert nearest(levels, 1e-3) == pytest.approx(1e-3)
-    assert nearest(levels, 1.05e-2) == pytest.approx(1e-2)
-    assert max(levels.values()) == 1.0
+def test_levels_of_noise_are_logarithmic_steps_to_the_whole_of_b():
+    levels = list(noises().values())
+    assert levels[0] == 0.0
+    assert levels[-1] == 1.0
+    assert np.allclose(np.diff(np.log10(levels[1:])), np.log10(levels[-1] / levels[-2]))
+
+
+@pytest.mark.parametrize(
+    ("text", "tempo", "words"),
+    [
+        ("7", 7, "7 steps per frame"),
+        ("1", 1, "1 step per frame"),
+        ("3/s", -3, "3 steps/s"),
+        ("0.5 steps/s", -0.5, "0.5 steps/s"),
+        ("12 steps per frame", 12, "12 steps per frame"),
+    ],
+)
+def test_a_typed_growth_is_steps_per_frame_or_per_second(text, tempo, words):
+    assert (read_tempo(text), tempo_words(tempo)) == (tempo, words)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "100001", "0/s", "21/s", "fast", "", "1e3", "٣"])
+def test_another_growth_is_refused_with_its_bounds(text):
+    with pytest.raises(ValueError, match=r"Growth must be a whole number from 1 to 100000 .* 0.1 to 20 steps/s"):
+        read_tempo(text)
 
 
 # -- fields
@@ -243,13 +263,15 @@ def test_a_field_takes_numbers_and_says_what_is_wrong_with_others():
     assert taken == [100, None]
 
 
-def test_a_field_keeps_the_text_that_is_being_typed_while_its_value_is_shown_again():
+def test_a_field_keeps_the_text_that_is_being_typed_while_values_are_shown():
     """One field's entry shows the values of all fields of a group: it arrives while the user types into the next."""
     field = NumberField("n", 200, float)
     field.panel.param.update(value_input="30")
     field.show(200)
-    assert field.panel.value_input == "30"
     field.show(100)  # another value
+    assert (field.panel.value, field.panel.value_input) == ("200", "30")
+    field.panel.value = "30"  # entered
+    field.show(100)
     assert (field.panel.value, field.panel.value_input) == ("100", "100")
     field.panel.value = "many"
     field.show(100)  # the error is gone

@@ -64,11 +64,11 @@ def test_an_orbit_that_is_brought_keeps_its_length():
     for length in (30, 12):
         tab.bring(orbit_length=length)
         assert tab.session.values["orbit_length"] == length
-        assert (explain.orbit.value, explain.length.value, explain.length.visible) == (True, length, True)
+        assert (explain.orbit.value, explain.length.value, explain.length_row.visible) == (True, length, True)
     tab.bring(orbit_length=0)
-    assert (tab.session.values["orbit_length"], explain.orbit.value, explain.length.visible) == (0, False, False)
+    assert (tab.session.values["orbit_length"], explain.orbit.value, explain.length_row.visible) == (0, False, False)
     tab.controls.keys["o"]()  # by hand: the previous length
-    assert (tab.session.values["orbit_length"], explain.length.visible) == (12, True)
+    assert (tab.session.values["orbit_length"], explain.length_row.visible) == (12, True)
     explain.length.value = 20
     assert tab.session.values["orbit_length"] == 20
 
