@@ -40,6 +40,17 @@ def test_the_service_s_options_are_valid_and_match_the_proxy():
     assert "X-Real-Ip $remote_addr" in passed
 
 
+def test_apache_passes_the_service_s_path_and_only_followers_need_no_login():
+    text = (DEPLOY / "apache.conf").read_text()
+    unit = (DEPLOY / "fieldlab.service").read_text().replace("\\\n", " ")
+    chosen = parsed(re.search(r"^ExecStart=\S+ serve (.*)$", unit, re.MULTILINE)[1].split())
+    assert f"ProxyPass {chosen.prefix}/ http://{chosen.address}:{chosen.port}{chosen.prefix}/ upgrade=websocket" in text
+    assert set(re.findall(r"^ *ServerName (\S+)", text, re.MULTILINE)) == set(chosen.origin)
+    rules = re.findall(r"<Location (\S+)>.*?Require (.*?)\n", text, re.DOTALL)
+    assert rules == [(f"{chosen.prefix}/", "valid-user"), (f"{chosen.prefix}/follow/", "all granted")]
+    assert "X-Real-Ip expr=%{REMOTE_ADDR}" in text
+
+
 def test_the_service_allows_as_many_descriptors_as_the_server_uses():
     limit = re.search(r"^LimitNOFILE=(\d+)$", (DEPLOY / "fieldlab.service").read_text(), re.MULTILINE)
     assert limit is not None
