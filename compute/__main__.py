@@ -15,7 +15,6 @@ if __name__ == "__main__":  # before the imports that take seconds
     raise SystemExit(start())
 
 import argparse
-import os
 import shlex
 import signal
 import sys
@@ -42,6 +41,7 @@ from compute.machine import info
 from compute.measure import commands as measure_commands
 from compute.measure.commands import OK
 from compute.own import commands as own_commands
+from compute.start import become
 
 FILES = ("--lab", "--save", "--csv", "--pyperf", "--trace", "--compare", "--out")  # options whose value is a path
 LOAD = "load"  # of `bench`: many tabs
@@ -182,12 +182,7 @@ def _add_load(commands: Any) -> None:
     bench = commands.add_parser("bench", add_help=False)
     bench.add_argument("what", choices=[LOAD])
     bench.add_argument("options", nargs=argparse.REMAINDER)
-    bench.set_defaults(run=lambda chosen, _: _become("app.load", *chosen.options))
-
-
-def _become(module: str, *arguments: str) -> NoReturn:
-    """Replace this process by `python -m module`, which then receives the signals and sets the exit code."""
-    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - without a shell
+    bench.set_defaults(run=lambda chosen, _: become("app.load", *chosen.options))
 
 
 def _serve(parser: argparse.ArgumentParser, options: Sequence[str]) -> NoReturn:
@@ -198,7 +193,7 @@ def _serve(parser: argparse.ArgumentParser, options: Sequence[str]) -> NoReturn:
     serve_options.settings_of(chosen)
     serve_options.require_address(chosen.address)
     stories.name_folders(chosen.stories)
-    _become("app.server.serve", *options)
+    become("app.server.serve", *options)
 
 
 def _webgpu_info(json: bool) -> int:

@@ -6,11 +6,12 @@ module with a function `main`: app/server/serve.py becomes Panel's server that w
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 COMMAND_LINE = "compute.__main__"
 BAD_INPUT, INTERRUPTED = 2, 130  # exit codes, as of the command line
@@ -35,6 +36,20 @@ def start(module: str) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("fieldlab: interrupted; nothing was saved\n")
         return INTERRUPTED
+
+
+def become(module: str, *arguments: str) -> NoReturn:
+    """Replace this process by `python -m module`, which then receives the signals and sets the exit code."""
+    os.environ["PYTHONPATH"] = search_path()
+    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])  # noqa: S606 - no shell is needed
+
+
+def search_path() -> str:
+    """Return this process's search path as a PYTHONPATH for processes with the option -P.
+
+    Without -P, an app.py in the working folder would be imported in place of Fieldlab's package.
+    """
+    return os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
 
 
 def accept_every_character(stream: TextIO) -> None:

@@ -232,7 +232,7 @@ async def audience(server: Server, page: str, count: int, seconds: float, votes:
         alone = await _answers(lecturer, seconds)
         before = server.use()
         room = f"{page.partition('?')[0].rpartition('/')[0].replace('http', 'ws', 1)}/follow/{lecturer.code}/ws"
-        command = (sys.executable, "-m", __name__, room, str(count), str(seconds))
+        command = (sys.executable, "-P", "-m", __name__, room, str(count), str(seconds))
         process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
         if process.stdout is None or await process.stdout.readline() != b"there\n":
             raise ClientError(f"the followers could not connect; their process ended with {await process.wait()}")

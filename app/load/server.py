@@ -18,6 +18,8 @@ from typing import IO
 
 import psutil
 
+from compute.start import search_path
+
 HOST = "localhost"
 START = 300.0  # s to the first answer: kernels may have to be compiled
 STOP = 15.0  # s after SIGTERM
@@ -83,9 +85,10 @@ def serving(
     start: module and first arguments of another server command; said: file for the server's output.
     """
     port = _free_port()
-    command = [sys.executable, "-m", *start, str(APP), "--address", HOST, "--port", str(port)]
+    command = [sys.executable, "-P", "-m", *start, str(APP), "--address", HOST, "--port", str(port)]
     with output.open("w+b") if output else tempfile.TemporaryFile() as log:
-        process = psutil.Popen(command, env={**os.environ, **(environment or {})}, stdout=log, stderr=subprocess.STDOUT)
+        own = {**os.environ, "PYTHONPATH": search_path(), **(environment or {})}
+        process = psutil.Popen(command, env=own, stdout=log, stderr=subprocess.STDOUT)
         try:
             _wait(process, port, log)
             yield Server(f"http://{HOST}:{port}/app", psutil.Process(process.pid))

@@ -24,6 +24,7 @@ from app.server.first_screens import compile_first
 from compute import stories
 from compute.cli import serve_options, settings
 from compute.cli.serve_options import LOOPBACK
+from compute.start import become
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/server/admission.py
 METRICS = "FIELDLAB_METRICS"  # see app/server/operations.py
@@ -72,8 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     own += ["--use-xheaders"] if chosen.behind_proxy else []
     if chosen.auth:
         own += ["--basic-auth", str(chosen.auth)]
-    command = [sys.executable, "-m", "compute.start", PANEL, "serve", str(Path(__file__).resolve().parent.parent), *own]
-    return os.execv(sys.executable, command)  # noqa: S606 - no shell is meant
+    return become("compute.start", PANEL, "serve", str(Path(__file__).resolve().parent.parent), *own)
 
 
 def _parser() -> argparse.ArgumentParser:

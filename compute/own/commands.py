@@ -32,6 +32,7 @@ from compute.own.exercises import EXERCISES, exercise
 from compute.own.report import as_html, as_json, lines
 from compute.own.trial import LONGEST, Options, TrialReport, try_file
 from compute.own.verdict import recorded_roofs, reward
+from compute.start import become
 from compute.ways.catalogue import OWN_FILE
 from compute.ways.declaring import LARGEST_N
 from compute.ways.workload import DTYPES, own_name
@@ -134,7 +135,7 @@ def show_on_page(path: Path, dtype: str, port: int) -> NoReturn:
     scene = Scene("crossover", {"workload": own_name(path), "dtype": dtype})
     own = ["--address", "localhost", "--port", str(port), "--show", f"?scene={packed(scene)}", "--browser"]
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "app.server.serve", *own])  # noqa: S606 - no shell is needed
+    become("app.server.serve", *own)
 
 
 # -- exercises

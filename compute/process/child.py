@@ -25,6 +25,7 @@ import psutil
 from compute.machine import scratch
 from compute.process.channel import Channel
 from compute.process.watchdog import ProcessState
+from compute.start import search_path
 
 PROC = Path("/proc")  # Linux's process information; absent on other systems
 KILLED = 10.0  # s for the system to end a killed process
@@ -55,7 +56,6 @@ class ChildProcess:
     def __init__(
         self, module: str, *arguments: str, leads: bool = True, environment: Mapping[str, str] | None = None
     ) -> None:
-        path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
         ours, theirs = socket.socketpair()
         try:
             with _interrupts_blocked():
@@ -63,7 +63,7 @@ class ChildProcess:
                     [sys.executable, "-P", "-m", module, str(theirs.fileno()), *arguments],
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
-                    env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+                    env={**os.environ, "PYTHONPATH": search_path(), **(environment or {})},
                     process_group=0 if leads else None,
                 )
         except OSError:

@@ -19,6 +19,7 @@ from compute.__main__ import BAD_INPUT, OK, main
 from compute.cli import serve_options
 from compute.files.documents import readable
 from compute.machine import info
+from tests.sources import ROOT
 
 pytestmark = pytest.mark.extended
 
@@ -192,3 +193,16 @@ def test_an_unusable_address_is_refused_before_compilation(monkeypatch, capsys):
 
 def test_streams_without_an_encoding_are_left_alone():
     start.accept_every_character(io.StringIO())
+
+
+def test_modules_in_the_working_folder_do_not_hide_fieldlab(tmp_path):
+    """Without -P, `python -m` would import them first."""
+    for name in ("app", "compute"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(f'{__name__} of the working folder')\n")
+    script = "from compute.start import become; become('app.server.serve', '--help')"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "--origin" in done.stdout

@@ -44,9 +44,9 @@ def became(monkeypatch):
         monkeypatch.setattr(os, "execv", lambda path, command: ran.append(command))
         serve.main(arguments)
         (command,) = ran
-        assert command[:5] == [sys.executable, "-m", "compute.start", "panel.command", "serve"]
-        assert command[5].endswith("/app")
-        return command[6:], os.environ[serve.ADDRESS]
+        assert command[:6] == [sys.executable, "-P", "-m", "compute.start", "panel.command", "serve"]
+        assert command[6].endswith("/app")
+        return command[7:], os.environ[serve.ADDRESS]
 
     return run
 

@@ -279,7 +279,7 @@ def test_serve_executes_the_server_of_the_app(monkeypatch):
     own = ["--port", "7777", "--address", "0.0.0.0", "--origin", "lecture:7777", "--origin", "hall:7777"]
     with pytest.raises(TypeError):  # the real one does not return
         main(["serve", *own])
-    assert ran == [[sys.executable, "-m", "app.server.serve", *own]]
+    assert ran == [[sys.executable, "-P", "-m", "app.server.serve", *own]]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from app.page.widgets import number_format
 from app.tab import lab_view
 from app.tab.lab_tab import LabTab
 from app.tab.restore import scene_in
-from compute import __main__ as command_line
 from compute.__main__ import BAD_INPUT, OK, main
 from compute.engine import Refused, Sampled, SnapshotTaken
 from compute.export import render
@@ -265,10 +264,10 @@ def test_every_command_accepts_the_folder(wave_folder, tmp_path, capsys, monkeyp
     def become(program, words):
         raise SystemExit(words)
 
-    monkeypatch.setattr(command_line.os, "execv", become)
+    monkeypatch.setattr(os, "execv", become)
     with pytest.raises(SystemExit) as begun:
         main(["serve", *(own := ["--port", "5010", "--origin", "lab.example:5010"]), *option])
-    assert begun.value.code[2:] == ["app.server.serve", *own]
+    assert begun.value.code[3:] == ["app.server.serve", *own]
     assert os.environ[VARIABLE] == str(wave_folder)
 
 

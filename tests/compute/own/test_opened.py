@@ -90,7 +90,7 @@ def test_open_becomes_a_server_for_this_machine_alone(monkeypatch, tmp_path):
     )
     assert command.main(["try", str(file), "--check", "--open", "--port", "5999"]) == 0
     (arguments,) = done
-    options = serve._parser().parse_args(arguments[3:])
+    options = serve._parser().parse_args(arguments[4:])
     assert (options.address, options.port, options.origin, options.browser) == ("localhost", 5999, [], True)
     scene = unpacked(options.show.removeprefix("?scene="))
     assert (scene.lab, scene.values) == ("crossover", {"workload": "own_add", "dtype": "float64"})
