@@ -54,7 +54,12 @@ class Builds:
             self.ended()
 
 
+class NotBuilt(RuntimeError):
+    """A kernel that is neither loaded nor cached was required in a block of `only_built`."""
+
+
 _watching: ContextVar[tuple[Builds, ...]] = ContextVar("watching", default=())
+_refusing: ContextVar[bool] = ContextVar("refusing", default=False)
 
 
 @contextmanager
@@ -80,7 +85,22 @@ def building(kernel: str = "") -> Iterator[None]:
         _end()
 
 
+@contextmanager
+def only_built() -> Iterator[None]:
+    """Raise NotBuilt in the block instead of building a kernel; kernels are still loaded from caches."""
+    if "numba" in sys.modules:
+        _hear_numba()
+    watching, refusing = _watching.set(()), _refusing.set(True)
+    try:
+        yield
+    finally:
+        _watching.reset(watching)
+        _refusing.reset(refusing)
+
+
 def _begin(kernel: str) -> None:
+    if _refusing.get():
+        raise NotBuilt(f"{kernel or 'a kernel'} is not compiled")
     for builds in _watching.get():
         builds.begin(kernel)
 

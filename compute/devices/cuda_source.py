@@ -95,6 +95,37 @@ def _text_module(text: str, name: str, device: int) -> Any:
         return _compiled(text, (STANDARD, EXACT), device, name)
 
 
+def load_cubin(path: Path) -> Any:
+    """Return the cupy.RawModule of a file with machine code for the current GPU.
+
+    Loaded once per process and GPU. Raises RuntimeError if the driver refuses the file.
+    """
+    import cupy
+
+    return _loaded(path, cupy.cuda.Device().id)
+
+
+@lru_cache(maxsize=MOST_TEXTS)
+def _loaded(path: Path, device: int) -> Any:
+    import cupy
+
+    with cupy.cuda.Device(device):
+        module = cupy.RawModule(path=str(path))
+        module.compile()  # loads it
+    return module
+
+
+def nvrtc_version() -> str:
+    """Return the version of NVRTC with which `check_cuda_text` compiles, "" if its packages are not installed."""
+    try:
+        from cuda.bindings import nvrtc
+
+        status, *numbers = nvrtc.nvrtcVersion()
+    except (ImportError, RuntimeError):
+        return ""
+    return "" if status.value else ".".join(map(str, numbers))
+
+
 def _compiled(text: str, options: tuple[str, ...], device: int, name: str) -> Any:
     import cupy
 

@@ -37,6 +37,7 @@ REST = 1e-4  # seconds between two loops, longer than the threads spin
 LASTS = 10.0  # seconds until the wake-up time is measured again, which takes 3 ms
 LONG = 10  # wake-up times; the overhead of threads is at most a tenth of longer calls
 TRIES = 5  # timings of a call; the shortest counts
+ENOUGH = 0.02  # seconds after which a slow call is not timed again
 
 
 def choose_layer() -> None:
@@ -178,10 +179,10 @@ def seconds_alone(work: Callable[[], object]) -> float:
 
 
 def _shortest(work: Callable[[], object]) -> float:
-    """Return the shortest of TRIES timings in seconds, after one warm-up call."""
+    """Return the shortest of at most TRIES timings in seconds, after one warm-up call."""
     work()
-    times = []
-    for _ in range(TRIES):
+    times: list[float] = []
+    while len(times) < TRIES and sum(times) < ENOUGH:
         start = perf_counter()
         work()
         times.append(perf_counter() - start)

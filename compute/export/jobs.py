@@ -25,11 +25,11 @@ from math import inf
 from typing import Any, Protocol
 
 from compute.devices.devices import cpu_count
-from compute.export import tasks
 from compute.process.child import ProcessEnd, SparePool
 from compute.process.tasks import ChildTask, Failure, Holding, Progress, Result, TaskProcess, task_limits, when_idle
 from compute.process.watchdog import Loss
 
+AHEAD = "compute.export.tasks"  # module that a process started in advance imports
 KEPT = 30.0  # s for which an idle process is kept for another job
 USES = 50  # jobs per process
 MOST_WAITS, LONGEST_WAIT = 9, 1800.0  # limits of the processor wait added to a deadline: deadlines, s
@@ -72,10 +72,12 @@ MOST_KEPT = max(lane.turns for lane in (DECODE, QUICK, BRIEF, STATE, RACE, FILE)
 class JobQueue:
     """Give turns to jobs. Its lock may be acquired while a job's lock is held, never the other way round.
 
+    kept: seconds for which an idle process is kept for another job; low: processes have low priority.
     fresh: a process started in advance; used: idle processes of jobs with `keeps`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept: float = KEPT, *, low: bool = True) -> None:
+        self._kept, self._low = kept, low
         self._lock = threading.Lock()
         self._waiting: list[Queued] = []
         self._running: set[Queued] = set()
@@ -144,15 +146,15 @@ class JobQueue:
         if keeps and (used := self.used.take()):
             used.go_on()  # release a hold of the last job
             return used
-        return self.fresh.take() or TaskProcess(leads=True, low=True)
+        return self.fresh.take() or TaskProcess(leads=True, low=self._low)
 
     def keep(self, process: TaskProcess) -> None:
         """Keep a process for the next job with `keeps`: starting one costs a second of processor time.
 
-        The process ends if MOST_KEPT are idle already, after USES jobs, and after KEPT seconds without a job.
+        The process ends if MOST_KEPT are idle already, after USES jobs, and after `kept` seconds without a job.
         """
         if process.tasks < USES:
-            self.used.add(process, KEPT)
+            self.used.add(process, self._kept)
         else:
             process.close()
 
@@ -164,7 +166,7 @@ class JobQueue:
     def _prepare(self) -> None:
         if not self.fresh.pids:
             with suppress(OSError):  # the next job reports the error
-                self.fresh.add(TaskProcess(leads=True, low=True, ahead=tasks))
+                self.fresh.add(TaskProcess(leads=True, low=self._low, ahead=AHEAD))
 
     def _next(self) -> Queued | None:
         """Return the job for the next free turn, None if no job waits or no turn is free."""

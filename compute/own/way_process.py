@@ -43,7 +43,7 @@ class WayProcess:
         environment = {"NUMBA_ENABLE_CUDASIM": "1" if simulate else "0"}
         environment |= {"NUMBA_DISABLE_JIT": "1"} if interpret else {}
         environment |= {SOFTWARE: "software"} if software else {}
-        self._child = TaskProcess(leads=True, low=False, ahead=tasks, environment=environment)
+        self._child = TaskProcess(leads=True, low=False, ahead=tasks.__name__, environment=environment)
         self._opening: Any = partial(tasks.open_file, path, stand_in, memory, interpret)
         self.fault: Fault | None = None
 

@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from math import inf
-from types import ModuleType
 from typing import Any, Protocol, TypeAlias
 
 from compute.devices.backends import BackendUnavailable
@@ -234,16 +233,16 @@ def task_limits(deadline: float = inf, most_wait: float = 0.0) -> Deadlines:
 class TaskProcess(ChildProcess):
     """A new interpreter that runs tasks.
 
-    leads, environment: see ChildProcess; low: it has low priority; ahead: module to import before the first task.
+    leads, environment: see ChildProcess; low: it has low priority; ahead: module to import before the first task, or
+    "".
     All methods but `kill` are called from one thread. ended: the child has exited or closed its channel, and all its
     answers have been read; tasks: number of tasks given.
     """
 
     def __init__(
-        self, *, leads: bool, low: bool, ahead: ModuleType | None = None, environment: Mapping[str, str] | None = None
+        self, *, leads: bool, low: bool, ahead: str = "", environment: Mapping[str, str] | None = None
     ) -> None:
-        module = ahead.__name__ if ahead else ""
-        super().__init__("compute.process", "low" if low else "normal", module, leads=leads, environment=environment)
+        super().__init__("compute.process", "low" if low else "normal", ahead, leads=leads, environment=environment)
         self.ended, self.tasks = False, 0
         self.watchdog = Watchdog(self.state, task_limits(), time.monotonic())
 

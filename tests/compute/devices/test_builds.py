@@ -11,7 +11,7 @@ import pytest
 from numba import njit
 
 from compute.devices import cuda_source, gpu_numba_kernel
-from compute.devices.builds import building, watching
+from compute.devices.builds import NotBuilt, building, only_built, watching
 from compute.labs.diffusion import Diffusion, gpu_cupy
 from compute.labs.diffusion import cpu_numpy as diffusion
 from compute.labs.l_curve import LCurve
@@ -47,6 +47,25 @@ def test_compilations_by_numba_are_counted_with_name_and_time():
         assert builds.kernel == (f"{double.__module__}.{double.__qualname__}" if builds.count else "")
         assert (builds.seconds > 0) == bool(builds.count)
     assert found == [1, 0, 1]
+
+
+def test_a_block_that_must_not_build_refuses_and_runs_what_is_built():
+    def double(x):
+        return 2 * x
+
+    function = njit(double)
+    with watching() as builds:
+        with only_built(), pytest.raises(NotBuilt, match="double is not compiled"):
+            function(1)
+        with only_built(), pytest.raises(NotBuilt, match=r"wave\.step is not compiled"), building("wave.step"):
+            pass
+        assert builds.count == 0
+        assert function(1) == 2
+        with only_built():
+            assert function(2) == 4
+        with pytest.raises(ZeroDivisionError), building():
+            raise ZeroDivisionError
+    assert builds.count == 2
 
 
 @pytest.fixture
