@@ -222,9 +222,11 @@ class Readout:
     def _live_rate(self, live_facts: Sequence[Fact], live: Measurement | None) -> float:
         """Return the rate of the live picture, from the lab's facts or its frames; nan if unknown, and for a GPU.
 
-        A live GPU rate appears in no sentence without its comparison.
+        A live GPU rate appears in no sentence without its comparison, nor does the rate of another backend that
+        computes in place of the chosen one.
         """
-        if self._kind == "gpu":
+        latest = self._session.latest
+        if self._kind == "gpu" or (latest and latest.timing.backend != self._session.confirmed["backend"]):
             return nan
         rates = [fact.value for fact in live_facts if fact.kind == "rate" and not isinstance(fact.value, str)]
         if rates or live is None or live.step.n == 0:

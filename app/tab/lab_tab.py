@@ -25,6 +25,7 @@ from app.tab.session import Session
 from app.tab.stream import ignore
 from app.upstream.document_changes import changed_together
 from app.upstream.plot_pane import PlotPane
+from compute.devices.backends import backend
 from compute.lab.frames import Frame
 from compute.lab.lab import Lab
 
@@ -156,7 +157,7 @@ class LabTab:
         self._shown = True  # whether the page shows this lab
         self._visible = True  # whether the browser tab is visible
         self._passed = 0  # TICKs since the last refresh
-        self._warning = ""
+        self._warning = self._interim = ""
 
     def start(self, awaits_scene: bool = False) -> None:
         """Open the lab and run it if it plays by default; awaits_scene: run it only after a scene was restored."""
@@ -234,6 +235,18 @@ class LabTab:
             self.words.tick()
             self.refreshed.publish(None)
             self._warn()
+            self._announce_backend()
+
+    def _announce_backend(self) -> None:
+        """Announce the backend that computes during the compilation of the chosen one, and the end of that."""
+        notes = self.session.latest.notes if self.session.latest else {}
+        interim, before = notes.get("interim", ""), self._interim
+        self._interim = interim
+        if interim and interim != before:
+            self.notices.tell("info", f"{interim} …", about="backend")
+        elif before and not interim and not notes.get("warning"):
+            label = backend(self.session.confirmed["backend"]).label
+            self.notices.tell("success", f"{label} is compiled and computes.", about="backend")
 
     def _warn(self) -> None:
         """Show a frame's warning when it begins, but not for each change of a number in it."""

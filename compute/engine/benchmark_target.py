@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from typing import Any, Literal, TypeAlias
@@ -32,9 +32,19 @@ from compute.measure.timing import Timing, listening
 WARM = 2  # uncounted steps before each timed slice; two steps touch both grids
 REST = 3.0  # rest after a slice, as a multiple of the slice's duration
 ROOF_SAMPLES = 3  # samples of the roof in one measurement
+COMPILED_SOON = 0.05  # seconds between two checks of a running compilation
 SAMPLE_SLICE = 0.025  # seconds that a sample may run before other labs get a turn: longer slices disturb it less
 
 AnswerInSlices: TypeAlias = Generator[None, None, Event]  # yields between slices, returns the answer
+
+
+@dataclass(frozen=True, eq=False)
+class Queued:
+    """A measurement for `request`, on a lab with the class and values of `live`."""
+
+    request: TakeSample | Solve
+    live: Lab
+    work: AnswerInSlices
 
 
 class BenchmarkQueue:
@@ -42,7 +52,7 @@ class BenchmarkQueue:
 
     def __init__(self, sender: EventSender) -> None:
         self._sender = sender
-        self._waiting: deque[tuple[TakeSample | Solve, AnswerInSlices]] = deque()
+        self._waiting: deque[Queued] = deque()
         self._ready_at = 0.0
         self._warm = self._begun = False
         self.beside_live = True  # whether clients watch live labs during the next slice
@@ -50,33 +60,40 @@ class BenchmarkQueue:
     @property
     def number(self) -> int:
         """The number of the lab being measured; 0 if the queue is empty."""
-        return self._waiting[0][0].lab if self._waiting else 0
+        return self._waiting[0].request.lab if self._waiting else 0
 
     def add(self, request: TakeSample | Solve, live: Lab) -> None:
         """Queue the measurement for `request`, on a new lab with the class and values of `live`."""
         kind, values = type(live), live.values()
         match request:
             case TakeSample(steps=steps, repeat=repeat, roof=roof, dtype=dtype):
-                self._waiting.append((request, sample(kind, values, steps, repeat, roof, dtype)))
+                work = sample(kind, values, steps, repeat, roof, dtype)
             case Solve(steps=steps, seed=seed):
-                self._waiting.append((request, solve(kind, values, steps, seed)))
+                work = solve(kind, values, steps, seed)
+        self._waiting.append(Queued(request, live, work))
         if len(self._waiting) > 1:
             self._sender.send_event(request.lab, MeasurementQueued(len(self._waiting) - 1))
 
     def drop(self, lab: int) -> None:
         """Cancel the measurements of a closed lab and free their memory."""
-        if not any(request.lab == lab for request, _ in self._waiting):
+        if not any(each.request.lab == lab for each in self._waiting):
             return
         if self.number == lab:
             self._warm = self._begun = False
-        for item in [item for item in self._waiting if item[0].lab == lab]:
-            self._waiting.remove(item)
-            item[1].close()
+        for each in [each for each in self._waiting if each.request.lab == lab]:
+            self._waiting.remove(each)
+            each.work.close()
         self._report_places()
 
-    def wakes_at(self, now: float) -> float:  # noqa: ARG002 - as a lab's
-        """Return the time at which the next slice may run; inf if the queue is empty."""
-        return self._ready_at if self._waiting else inf
+    def wakes_at(self, now: float) -> float:
+        """Return the time at which the next slice may run; inf if the queue is empty.
+
+        A measurement starts after the kernels of its lab have been compiled.
+        """
+        if not self._waiting:
+            return inf
+        interim = self._waiting[0].live.interim
+        return self._ready_at if interim is None or interim.lasts else now + COMPILED_SOON
 
     def urgency(self) -> Urgency:
         """Return DUE: no client waits for a single slice."""
@@ -84,13 +101,15 @@ class BenchmarkQueue:
 
     def turn(self, now: float, seconds: float) -> None:  # noqa: ARG002 - a slice has the length that measures best
         """Run one slice of the first measurement; after its last slice, send the answer to its lab's client."""
-        request, work = self._waiting[0]
+        first = self._waiting[0]
+        request, live, work = first.request, first.live, first.work
         if not self._begun:
             self._begun = True
             self._sender.send_event(request.lab, MeasurementQueued(0))
         start = time.monotonic()
         try:
             with self._sender.extended_deadline(request.lab, "" if self._warm else "measuring", COMPILING):
+                require_compiled(live)
                 next(work)
             self._warm = True
         except StopIteration as stop:
@@ -105,15 +124,21 @@ class BenchmarkQueue:
         self._ready_at = now + (REST * (now - start) if self.beside_live else 0.0)
 
     def _finish(self) -> None:
-        self._waiting.popleft()[1].close()
+        self._waiting.popleft().work.close()
         self._warm = self._begun = False
         self._report_places()
 
     def _report_places(self) -> None:
         """Report to the waiting clients how many measurements come before theirs; not to the first one."""
-        for before, (request, _) in enumerate(self._waiting):
+        for before, each in enumerate(self._waiting):
             if before:
-                self._sender.send_event(request.lab, MeasurementQueued(before))
+                self._sender.send_event(each.request.lab, MeasurementQueued(before))
+
+
+def require_compiled(live: Lab) -> None:
+    """Raise ValueError if the chosen backend could not be compiled, so that another one computes the lab."""
+    if live.interim is not None:
+        raise ValueError(live.interim.words)
 
 
 def sample(

@@ -17,6 +17,7 @@ from compute.devices.backends import backend
 from compute.devices.builds import watching
 from compute.engine import messages
 from compute.engine.checkpoints import Checkpointer
+from compute.engine.compiling import KernelJobs, LabKernels
 from compute.engine.pacing import FramePacer, Urgency
 from compute.engine.recording import LabRecorder
 from compute.engine.sending import COMPILING, EventSender
@@ -49,10 +50,17 @@ class Deferred:
 
 
 class LabHost:
-    """Lab number `number` of the engine `engine`, with its pacer, its recorder and its checkpointer."""
+    """Lab number `number` of the engine `engine`, with its pacer, its recorder and its checkpointer.
 
-    def __init__(self, number: int, lab: Lab, sender: EventSender, ring: FrameRing, engine: str) -> None:
+    jobs: compile the kernels that its values generate.
+    """
+
+    def __init__(
+        self, number: int, lab: Lab, sender: EventSender, ring: FrameRing, engine: str, jobs: KernelJobs
+    ) -> None:
         self.number, self.lab = number, lab
+        self._kernels = LabKernels(lab, jobs)
+        self._kernels.request()
         self.pacer, self.recorder = FramePacer(), LabRecorder(number, lab, sender, self._allow_time)
         self.checkpointer = Checkpointer(number, lab, sender, self.recorder.offset)
         self.view: View | None = None
@@ -141,7 +149,7 @@ class LabHost:
     def _act(self, action: Callable[[], object]) -> None:
         """Run an action on the lab and report the resulting values."""
         with self._allow_time():
-            action()
+            self._follow(action)
         self._changed()
         self._sender.send(messages.ParametersApplied(self.number, 0, self.lab.values()))
 
@@ -187,7 +195,8 @@ class LabHost:
         if ready or self._waiting or self.recorder.due(running=self.pacer.running):
             return 0.0
         unwatched_at = self.pacer.unwatched_at() if self.recorder.on and not (shows or self.lab.status.resting) else inf
-        return min(self.checkpointer.wakes_at(), self.recorder.wakes_at(), unwatched_at if unwatched_at > now else inf)
+        unwatched_at = unwatched_at if unwatched_at > now else inf
+        return min(self.checkpointer.wakes_at(), self.recorder.wakes_at(), self._kernels.look_at, unwatched_at)
 
     def urgency(self) -> Urgency:
         """Return whether a client waits for this lab's next turn, for a frame or for the answer to a value.
@@ -201,16 +210,29 @@ class LabHost:
     def turn(self, now: float, seconds: float) -> None:
         """Carry out waiting requests; then compute a slice, show a due frame and write a piece of a checkpoint.
 
-        seconds: for a slice and a frame together.
+        Kernels that a job has compiled are loaded first. seconds: for a slice and a frame together.
         """
         self.pacer.turn = seconds
         try:
             with self._ring.at_work():
+                if self._kernels.ended(now):
+                    self._take_kernels()
                 if self._carry_out(now + seconds):
                     self._work(now)
         except Exception as error:  # noqa: BLE001 - reported to this lab's client and logged
             self.pacer.fail()
             self._sender.report_error(self.number, error, messages.Paused)
+
+    def _take_kernels(self) -> None:
+        with self._sender.extended_deadline(self.number, "", COMPILING):
+            self._kernels.take()
+        self._begin_anew()
+        self._changed()
+
+    def _begin_anew(self) -> None:
+        """Forget the times of the backend that computed before."""
+        self.pacer.begin_anew()
+        self._cold = {"compute", "show"}
 
     def _work(self, now: float) -> None:
         if not self._frame_due() and (steps := self._steps(now)):
@@ -273,13 +295,27 @@ class LabHost:
         check_device(self._engine, values)
         if values.keys() & set(self.lab.STRUCTURAL):
             with self._sender.extended_deadline(self.number, "rebuilding", COMPILING):
-                self.lab.update(**values)
-            self.pacer.cost = 0.0
-            self._cold = {"compute", "show"}
+                self._follow(partial(self.lab.update, **values))
+            self._begin_anew()
         else:
             with self._allow_time():
-                self.lab.update(**values)
+                self._follow(partial(self.lab.update, **values))
         self._changed()
+
+    def _follow(self, change: Callable[[], object]) -> None:
+        """Change the lab; load or compile the kernels of its new values. An undo may change them, too."""
+        before, interim = self._generating, self.lab.interim
+        change()
+        if self._generating != before:
+            self._kernels.request()
+        if self.lab.interim != interim:
+            self._begin_anew()
+
+    @property
+    def _generating(self) -> list[Any]:
+        """The values from which kernels are generated."""
+        values = self.lab.values() if self.lab.COMPILED else {}
+        return [values[name] for name in self.lab.COMPILED]
 
     def _compute(self, steps: int) -> None:
         by_hand, status = self.pacer.single_steps > 0, self.lab.status
@@ -369,5 +405,6 @@ class LabHost:
         """Release all resources."""
         with self._ring.at_work():
             self.checkpointer.close()
+            self._kernels.close()
             self.lab.close()
         self._ring.close()

@@ -248,6 +248,11 @@ class FramePacer:
         """Pause after an error. An unfinished frame is not shown, which could repeat the error."""
         self.running, self.single_steps, self.dirty, self.tally = False, 0, False, Tally()
 
+    def begin_anew(self) -> None:
+        """Forget the costs, and the steps of the unfinished frame: another backend continues."""
+        self.cost = self.frame_cost = 0.0
+        self.tally = Tally()
+
     def add_single_steps(self, n: int) -> None:
         """Pause and do `n` single steps."""
         self.running = False

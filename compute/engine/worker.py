@@ -23,6 +23,7 @@ from compute.devices.builds import Builds, watching
 from compute.devices.devices import device_kind
 from compute.engine import messages
 from compute.engine.benchmark_target import BenchmarkQueue
+from compute.engine.compiling import KernelJobs
 from compute.engine.lab_host import LabHost, check_device
 from compute.engine.pacing import Turns
 from compute.engine.sending import COMPILING, EventSender
@@ -45,6 +46,7 @@ class Worker:
         self._sender = EventSender(channel, setup.heartbeat)
         self._hosts: dict[int, LabHost] = {}
         self._benchmarks = BenchmarkQueue(self._sender)
+        self._kernel_jobs = KernelJobs()
         self._turns = Turns()
         self._turns.join(self._benchmarks)
         self._memory = FreedMemory()
@@ -64,6 +66,7 @@ class Worker:
         finally:
             for host in self._hosts.values():
                 host.close()
+            self._kernel_jobs.close()
 
     def _build_began(self, builds: Builds) -> None:
         """Announce a build, with the seconds that this kernel's last compilation took on this machine."""
@@ -193,7 +196,7 @@ class Worker:
                 lab = undo.enter_context(closing(self._class(request.kind)(**request.values)))
                 if request.payload:
                     self._restore(request.lab, lab, request.payload, state)
-            host = LabHost(request.lab, lab, self._sender, shared, self._setup.name)
+                host = LabHost(request.lab, lab, self._sender, shared, self._setup.name, self._kernel_jobs)
             host.pacer.frames = host.pacer.frames_through = request.frames
             undo.pop_all()
         self._hosts[request.lab] = host

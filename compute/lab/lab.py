@@ -33,6 +33,7 @@ from compute.devices.devices import Array, Device
 from compute.display.camera import Camera
 from compute.files.documents import short
 from compute.lab import in_notebook, limits
+from compute.lab.compilation import Compilation, Interim
 from compute.lab.fields import as_field
 from compute.lab.frames import Curve, Frame, Raster, View, freeze
 from compute.lab.history import GIVEN, HistoryRules, StepHistory
@@ -187,6 +188,7 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     RESTORES: ClassVar[bool] = True  # whether a snapshot includes the whole displayed state, not only the progress
     GRIDS: ClassVar[int] = 4  # arrays of ny x nx cells that `predicted_bytes` counts
     APART: ClassVar[tuple[int, int, int]] = (255, 0, 200)  # colour of pixels without a number, in exports
+    COMPILED: ClassVar[tuple[str, ...]] = ()  # parameters from which kernels are generated
     PRELOADED: ClassVar[tuple[str, ...]] = ()  # modules that an engine imports in advance, to shorten the first frame
     APART_WORDS: ClassVar[str] = "not finite"  # description of such pixels
     PICTURE_SIZE: ClassVar[tuple[str, ...]] = ()  # parameters for the height and width of a picture in pixels, if any
@@ -209,6 +211,7 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     camera: Camera
     display: ModuleType  # the kernels that turn a field into a picture, in the backend in use
     _cached: Mapping[str, Any] | None = None  # the present values
+    interim: Interim | None = None  # reason for another backend in place of the chosen one; None normally
     _closed = False
 
     def __init__(self, **values: Any) -> None:
@@ -386,6 +389,22 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
         The engine calls this only when the lab is to advance.
         """
         return False
+
+    # -- kernels generated from the parameters in COMPILED
+
+    def compilation(self) -> Compilation | None:
+        """Load the kernels for the present values from the cache; return the task that compiles missing ones, or None.
+
+        Compile nothing. Engines call this after each change of a parameter in COMPILED. In other programs kernels are
+        compiled at their first use.
+        """
+        return None
+
+    def set_interim(self, interim: Interim | None) -> None:
+        """Compute with another backend, with the same state; None: with the chosen one.
+
+        An exception, such as OutOfMemory, leaves the lab unchanged.
+        """
 
     # -- values and actions, common to every lab
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from playwright.sync_api import Locator
 
 from compute.labs.equations.presets import presets
-from tests.browser.lab_page import ALL_MODELS, OPENING, SideBar
+from tests.browser.lab_page import ALL_MODELS, OPENING, PATIENCE, SideBar
 
 GRAY_SCOTT, HEAT = (presets()[name].text for name in ("gray_scott", "heat"))
 PICTURES = f"""() => {{
@@ -94,6 +95,26 @@ def test_a_mistake_is_shown_with_its_place_and_mended_while_the_lab_runs(lab):
     first = lab.until(lambda: page.evaluate(PICTURES))
     lab.until(lambda: page.evaluate(PICTURES) != first)
     assert lab.text.input_value() == GRAY_SCOTT
+
+
+def test_numpy_computes_a_new_text_until_numba_is_compiled(lab):
+    """Both are announced: screen readers read the notes."""
+    unique = time.time_ns() % 10**9 / 1e9
+    lab.text.click()
+    lab.page.keyboard.press("Control+A")
+    lab.page.keyboard.insert_text(GRAY_SCOTT.replace("- u*v^2", f"- (1 + {unique:.9f}e-9)*u*v^2"))
+    lab.page.keyboard.press("Control+Enter")
+    notes = lab.page.get_by_role("alert")
+    notes.get_by_text("NumPy computes while Numba compiles …").wait_for()
+    assert "computed by" in lab.status()
+    first = lab.step()
+    lab.until(lambda: lab.step() > first)  # NumPy's steps
+    notes.get_by_text("Numba is compiled and computes.").wait_for(timeout=1000 * PATIENCE)
+    assert notes.get_by_text("NumPy computes").count() == 0
+    lab.until(lambda: "computed by" not in lab.status())
+    before = lab.step()
+    lab.until(lambda: lab.step() > before)
+    assert before > first
 
 
 def test_typed_text_and_a_moved_slider_are_in_the_link(lab, page):

@@ -9,6 +9,7 @@ from app.labs.equations.controls import EquationsControls
 from app.labs.equations.generated_files import generated_files
 from app.labs.equations.view import EquationsView
 from app.tab.lab_view import Parts
+from compute.devices.backends import backend
 from compute.lab.frames import Frame
 from compute.labs.equations import Equations
 from compute.labs.equations.programs import full_text, slots_of
@@ -45,6 +46,8 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
         ("range", f"{known['minimum']:.3g} … {known['maximum']:.3g}", ""),
         ("integral", f"{known['integral']:.5g}", ""),
     ]
+    if "interim" in frame.notes:
+        items.append(("computed by", backend(frame.timing.backend).label, "warn"))
     if known["nonfinite"]:
         items.append(("not finite", f"{known['nonfinite']:.0f} values", "bad"))
     return items

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numba import config, from_dtype, int64, typeof
 from numpy.typing import NDArray
 
 from compute.devices import numba_threads
@@ -44,7 +45,8 @@ def step(program: Program, state: State, numbers: Mapping[str, float], dt: float
 def many_steps(program: Program, state: State, numbers: Mapping[str, float], dt: float, steps: int) -> None:
     """Advance as `step`, in tiles; `program` must have a cache_tiling. The results are equal bit for bit."""
     dtype = state.dtype.name
-    kernel, tiling, seconds = program.kept(("numba tiles", dtype), lambda: _tile_kernel(program, dtype))
+    kernel, tiling = program.kept(("numba tiles", dtype), lambda: _tile_kernel(program, dtype))
+    seconds = program.kept(("numba tile seconds", dtype), lambda: _tile_seconds(program, kernel, tiling, dtype))
     (ny, nx), (passed,) = state.shape, program.kernels
     passes = -(-steps // MOST_STEPS)
     with numba_threads.shared(seconds * ny * nx * steps / passes, passes) as threads:
@@ -67,21 +69,48 @@ def many_steps(program: Program, state: State, numbers: Mapping[str, float], dt:
 def one_step(program: Program, state: State, numbers: Mapping[str, float], dt: float, steps: int) -> None:
     """Advance as `step`, with a pass through memory for each step."""
     dtype = state.dtype.name
-    launch, seconds = program.kept(("numba kernels", dtype), lambda: _kernels(program, dtype))
+    launch = program.kept(("numba kernels", dtype), lambda: _kernels(program, dtype))
+    seconds = program.kept(("numba seconds", dtype), lambda: _seconds(program, launch, dtype))
     regions = steps * len(program.plan.stages) * len(program.kernels)
     ny, nx = state.shape
     with numba_threads.shared(seconds * ny * nx, regions):
         advance(program, launch, state, numbers, dt, steps)
 
 
-def _kernels(program: Program, dtype: str) -> tuple[Launch, float]:
-    """Return the launching function, and the seconds that one thread needs for a pass, per cell."""
+def load(program: Program, variant: str, dtype: str, index: int) -> None:
+    """Load the kernels of a program from the cache, or compile them. index: number of the GPU."""
+    if VARIANTS.get(variant) is one_step or program.cache_tiling(dtype) is None:
+        program.kept(("numba kernels", dtype), lambda: _kernels(program, dtype))
+    else:
+        program.kept(("numba tiles", dtype), lambda: _tile_kernel(program, dtype))
+
+
+def target(index: int) -> str | None:
+    """Return the processor for which kernels are compiled: "", because Numba's cache distinguishes processors."""
+    return ""
+
+
+def build(program: Program, variant: str, dtype: str, target: str) -> None:
+    """Compile the kernels of a program into the cache, for the processor `target`."""
+    load(program, variant, dtype, 0)
+
+
+def _kernels(program: Program, dtype: str) -> Launch:
     (text,) = program.sources("numba", dtype)
     functions = [getattr(module_of(text), each.step_name) for each in program.kernels]
+    for function, each in zip(functions, program.kernels, strict=True):
+        real, array = from_dtype(np.dtype(dtype)), typeof(np.empty((1, 1), dtype))
+        _compile(function, [array] * len(each.read + each.written) + [real] * len(each.cell.numbers))
 
     def launch(k: int, read: Sequence[Array], written: Sequence[Array], scalars: Sequence[Any]) -> None:
         """Compute pass k."""
         functions[k](*read, *written, *scalars)
+
+    return launch
+
+
+def _seconds(program: Program, launch: Launch, dtype: str) -> float:
+    """Return the seconds that one thread needs for a pass, per cell."""
 
     def probe() -> None:
         """Compute each pass of a small grid."""
@@ -89,20 +118,38 @@ def _kernels(program: Program, dtype: str) -> tuple[Launch, float]:
             read, written = ([np.ones(PROBE, dtype) for _ in names] for names in (each.read, each.written))
             launch(k, read, written, [np.dtype(dtype).type(1)] * len(each.cell.numbers))
 
-    return launch, numba_threads.seconds_alone(probe) / (np.prod(PROBE) * len(program.kernels))
+    return numba_threads.seconds_alone(probe) / (np.prod(PROBE) * len(program.kernels))
 
 
-def _tile_kernel(program: Program, dtype: str) -> tuple[Callable[..., None], CacheTiling, float]:
-    """Return the kernel of tiles, their sizes, and the seconds that one thread needs for a step, per cell."""
+def _tile_kernel(program: Program, dtype: str) -> tuple[Callable[..., None], CacheTiling]:
+    """Return the kernel of tiles, and their sizes."""
     tiling = program.cache_tiling(dtype)
     assert tiling is not None  # noqa: S101 - the caller's condition
     kernel: Callable[..., None] = module_of(program.steps_source("numba", dtype)).many_steps
-    memory = _memory(1, tiling.arrays * tiling.array_cells, np.dtype(dtype))
-    arrays = [np.ones(PROBE, dtype) for _ in range(tiling.arrays + len(program.system.fields))]
-    scalars = [np.dtype(dtype).type(1)] * len(program.kernels[0].cell.numbers)
+    arrays, memory, scalars = _tile_arguments(program, tiling, dtype)
+    _compile(kernel, [*map(typeof, (*arrays, memory)), *[int64] * 3, *map(typeof, scalars)])
+    return kernel, tiling
+
+
+def _tile_seconds(program: Program, kernel: Callable[..., None], tiling: CacheTiling, dtype: str) -> float:
+    """Return the seconds that one thread needs for a step in tiles, per cell."""
+    arrays, memory, scalars = _tile_arguments(program, tiling, dtype)
     size = tiling.cut(*PROBE, 1)
     seconds = numba_threads.seconds_alone(lambda: kernel(*arrays, memory, *size, PROBE_STEPS, *scalars))
-    return kernel, tiling, seconds / (np.prod(PROBE) * PROBE_STEPS)
+    return seconds / (np.prod(PROBE) * PROBE_STEPS)
+
+
+def _tile_arguments(program: Program, tiling: CacheTiling, dtype: str) -> tuple[list[Any], NDArray[Any], list[Any]]:
+    """Return arrays of PROBE cells, the memory of a tile, and numbers, for a call of the kernel of tiles."""
+    arrays = [np.ones(PROBE, dtype) for _ in range(tiling.arrays + len(program.system.fields))]
+    memory = _memory(1, tiling.arrays * tiling.array_cells, np.dtype(dtype))
+    return arrays, memory, [np.dtype(dtype).type(1)] * len(program.kernels[0].cell.numbers)
+
+
+def _compile(function: Any, types: Sequence[Any]) -> None:
+    """Compile a kernel for arguments of these types, or load it from the cache."""
+    if not config.DISABLE_JIT:
+        function.compile(tuple(types))
 
 
 def _memory(threads: int, cells: int, dtype: np.dtype[Any]) -> NDArray[Any]:

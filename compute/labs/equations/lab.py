@@ -17,21 +17,23 @@ import numpy as np
 import param
 from numpy.typing import ArrayLike, NDArray
 
-from compute.devices.backends import backend
+from compute.devices.backends import REFERENCE, Backend, backend
 from compute.devices.devices import Array
 from compute.display.camera import Camera
 from compute.files.documents import short
 from compute.files.images import LoadedPicture
 from compute.lab import strokes
+from compute.lab.compilation import Compilation, Interim
 from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, View
 from compute.lab.history import GIVEN, Entry, HistoryRules
 from compute.lab.image_history import LARGE, LOAD, image_in, record_image, require_image
-from compute.lab.lab import PICTURE_BYTES, Lab
+from compute.lab.lab import PICTURE_BYTES, Lab, grid_cells
 from compute.lab.sections import DIRECTIONS
 from compute.lab.status import LabStatus
 from compute.lab.undo import EarlierField, UndoHistory
 from compute.labs.equations import stepping
+from compute.labs.equations.compiling import compilation_of
 from compute.labs.equations.forms import Program
 from compute.labs.equations.language import LEAST_SETTING, MOST_SETTING
 from compute.labs.equations.picture import WITH_TEXT, panels_of, require_shown, show
@@ -61,6 +63,7 @@ FIRST_INTERVAL, LEAST_INTERVAL = 16, 8  # steps after which the bound is taken a
 MOST_CHANGE = 0.03  # relative change of the bound from one time to the next; it has a margin of 0.1
 PANELS = ("picture", "profile", "probe", "integral")  # choices of the second panel
 RELAXED = 1000  # steps after which the bound of a given time step is taken again, then after twice as many
+OPERATION, LONGEST = 1e-9, 0.2  # seconds of NumPy for an operation on a cell; seconds of a step in its place
 ROUNDED = 1e-9  # relative error of the sum of time steps that is ignored
 NOT_FINITE = "the fields hold values that are not finite (NaN or inf): reduce the time step, then reset"
 
@@ -158,6 +161,7 @@ class Equations(Lab):
     )
     FIRST: ClassVar[str] = LOAD
     HISTORY: ClassVar[HistoryRules] = EquationHistory()
+    COMPILED: ClassVar[tuple[str, ...]] = ("backend", "device_index", "variant", "text", "dtype", "show")
     panels = staticmethod(panels_of)
     APART: ClassVar[tuple[int, int, int]] = (128, 140, 152)  # grey-blue: a wall
     APART_WORDS: ClassVar[str] = "a wall, or not finite"
@@ -303,6 +307,34 @@ class Equations(Lab):
             bound = f"on more than {MOST_BOUND_CELLS:,} cells, where its bound is not determined"
             raise ValueError(f"time_step must be given {bound}, or dt in the text; not None")
 
+    # -- the backend that computes
+
+    @property
+    def computing(self) -> Backend:
+        """The backend that computes: NumPy until the kernels of the chosen one are compiled."""
+        return backend(self._values["backend"] if self.interim is None else REFERENCE)
+
+    def compilation(self) -> Compilation | None:
+        """Load the kernels of the text and the second picture; return the task that compiles missing ones, or None."""
+        names = "backend", "variant", "text", "show", "dtype", "device_index"
+        return compilation_of(*(self._values[name] for name in names))
+
+    def set_interim(self, interim: Interim | None) -> None:
+        """Compute with NumPy, with the same state; None: with the chosen backend."""
+        before, self.interim = self.interim, interim
+        if (before is None) == (interim is None):
+            return
+        try:
+            self._rebuild()
+        except Exception:
+            self.interim = before
+            raise
+
+    def _is_slow(self, program: Program) -> bool:
+        """Return whether a program waits for its compilation, because NumPy would block an engine's other labs."""
+        waits = self.interim is not None and not self.interim.lasts
+        return waits and grid_cells(self._values) * program.operations * OPERATION > LONGEST
+
     # -- state
 
     @classmethod
@@ -326,17 +358,15 @@ class Equations(Lab):
 
     def _allocate(self, old: dict[str, Any]) -> None:
         self._release()
-        new = self.begin()
+        shapes = {array.shape for array in old["arrays"].values()} if old else set()
+        keeps = bool(old) and alike(old["text"], self.text) and shapes == {(self.ny, self.nx)}
+        new = {name: each.astype(self.dtype) for name, each in old["arrays"].items()} if keeps else self.begin()
         self.camera = Camera(self.device, self.display)
         self.state, self._begun = stepping.begin(self.device, self.program, new), self.text
         self._drawing, self._seen = {}, {}
         self._set_ranges(self.slots)
         self._collect()
-        if (
-            old
-            and alike(old["text"], self.text)
-            and {key: each.shape for key, each in old["arrays"].items()} == self._shapes()
-        ):
+        if keeps:
             self._resume(old)
         else:
             if any(each.shape != (self.ny, self.nx) for each in old.get("arrays", {}).values()):
@@ -591,27 +621,38 @@ class Equations(Lab):
         return cast("Timing", timing)
 
     def _advance(self, steps: int, dt: float) -> Timing:
-        kernels, variant, numbers = self.kernels, self._values["variant"], self.numbers
+        kernels, variant, numbers = self.kernels, self._variant, self.numbers
         kernel: Callable[..., None] = kernels.VARIANTS[variant] if variant else kernels.step
         with self.stepping(steps) as done:
             kernel(self.program, self.state, numbers, dt, steps)
         self._collect()
         return done.timing
 
+    @property
+    def _variant(self) -> str:
+        """The chosen kernel; the default one of a backend that computes in place of the chosen one."""
+        return self._values["variant"] if self.interim is None else ""
+
     def _first_call(self, *what: str) -> bool:
-        return super()._first_call(self._values["text"], *what)
+        return super()._first_call(self._values["text"], self.computing.name, *what)
 
     def _idle_timing(self) -> Timing:
-        timing = super()._idle_timing()
-        return replace(timing, cells=timing.cells * len(self.program.system.fields))
+        cells = self.state.shape[0] * self.state.shape[1] * len(self.program.system.fields)
+        return Timing(self.computing.name, self._variant, 0, cells)
 
     # -- results
 
     def second_picture(self) -> tuple[str, Array]:
-        """Return the expression of the second picture and its array on the device, computed if it is no field."""
+        """Return the expression of the second picture and its array on the device, computed if it is no field.
+
+        It is the last field while NumPy, which computes in place of another backend, would take too long.
+        """
         program = self._drawing_program
         node = program.system.show
         assert node is not None  # noqa: S101 - picture_of sets one
+        if self._is_slow(program):
+            name = program.system.fields[-1]
+            return name, self.state.now[name]
         if isinstance(node, Name) and not program.plan.passes:
             return node.name, self.state.now[node.name]
         if self._drawing.keys() != set(program.plan.auxiliary):
@@ -619,7 +660,7 @@ class Equations(Lab):
             self._drawing = {name: self.device.allocate(shape, dtype) for name in program.plan.auxiliary}
         state = replace(self.state, now={**self.state.now, **self._drawing}, spare={})
         self.kernels.step(program, state, self.numbers, 1.0, 1)
-        program.kept(("drawn", self.backend, self.dtype), lambda: True)
+        program.kept(("drawn", self.computing.name, self.dtype), lambda: True)
         return words(node), state.now["show"]
 
     @property
@@ -638,13 +679,17 @@ class Equations(Lab):
 
     @property
     def status(self) -> LabStatus:
-        """The status: unhealthy after values that are not finite, or a thousandfold growth; `pause_at` stops it."""
-        drawn = self._drawing_program.kept(("drawn", self.backend, self.dtype), lambda: False)
+        """The status: unhealthy after values that are not finite, or a thousandfold growth; `pause_at` stops it.
+
+        It rests while NumPy, which computes in place of another backend, would take too long for a step.
+        """
+        drawn = self._drawing_program.kept(("drawn", self.computing.name, self.dtype), lambda: False)
         left, at = 0, self._values["pause_at"]
         if at is not None and self.t < at:
             left = ceil((at - self.t) / self.dt * (1 - ROUNDED))
         return LabStatus(
-            healthy=not self._ill, why=self._ill, cold=not drawn, stops_after=left, goal=f"t = {at} is reached",
+            resting=self._is_slow(self.program), healthy=not self._ill, why=self._ill, cold=not drawn,
+            stops_after=left, goal=f"t = {at} is reached",
         )  # fmt: skip
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:

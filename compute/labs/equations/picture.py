@@ -14,7 +14,8 @@ notes: run (id of the unbroken run of steps), section ("row 12" or "column 34"),
 the equations, "" if it does), undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be
 restored, "" if they can), undone (id of the last undo or redo, "" before the first) and initial (the values of
 WITH_TEXT after it, as JSON); image (fingerprint of the file that the text uses, "" without one) and kept (the retained
-part of it, six numbers of files.images.Kept).
+part of it, six numbers of files.images.Kept); interim (the reason for NumPy in place of the chosen backend during its
+compilation) or warning (after a failed compilation), both absent normally.
 """
 
 from __future__ import annotations
@@ -141,5 +142,7 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
         "initial": json.dumps({name: now[name] for name in WITH_TEXT}) if earlier.name else "",
         **image_notes(lab.image, lab.ny, lab.nx),
     }
+    if lab.interim is not None:
+        notes["warning" if lab.interim.lasts else "interim"] = lab.interim.words
     parts: dict[str, Raster | Curve] = {**rasters, "profile": profile}
     return replace(lab.framed(parts, facts), notes=freeze(notes))

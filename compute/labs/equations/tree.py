@@ -299,6 +299,16 @@ class Pass:
         return any(tap.array == array and (tap.dx, tap.dy) != (0, 0) for tap in self.taps)
 
 
+def operations(step: Pass) -> int:
+    """Return the number of operations of a pass on a cell: those of its trees, and of a value that it reads."""
+    count, todo = len(step.taps), [each.value for each in step.statements]
+    while todo:
+        operands = children(todo.pop())
+        todo += operands
+        count += bool(operands)
+    return count
+
+
 @dataclass(frozen=True)
 class Stage:
     """One evaluation of the rates in a step: u = keep * u_start + take * (u + dt * rate), at the time t + when * dt.

@@ -240,3 +240,17 @@ def test_the_history_has_a_gap_for_a_pause_and_no_first_calls():
     assert ticks(2, TIMING) == [True] * 3 + [False] + [True] * 2
     assert made.history.figure.y_range.end > 0
     made.close()
+
+
+def test_the_rate_of_an_interim_backend_is_not_shown_as_that_of_the_chosen_backend():
+    """NumPy computes until a typed text is compiled for the chosen backend."""
+    made = Readout(session(Diffusion, backend="cpu_numba"))
+    for name, shown in (("cpu_numpy", False), ("cpu_numba", True)):
+        timing = replace(TIMING, backend=name)
+        made._session.latest = replace(made._session.latest, timing=timing)
+        made.tick()
+        made.on_painted(timing)
+        made._drawn_at -= 2 * readout.REDRAW
+        made.tick()
+        assert ("This computer" in made.sentence) == shown
+    made.close()

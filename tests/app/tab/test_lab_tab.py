@@ -132,3 +132,19 @@ def test_nothing_is_compared_while_a_scene_is_restored(drawn_tab):
     drawn_tab.restorer._state = None
     drawn_tab._tick()
     assert drawn_tab.ticks.count("readout") == 1
+
+
+def test_a_backend_that_is_compiled_is_announced_once_and_then_the_chosen_one(drawn_tab):
+    told = []
+    drawn_tab.notices.tell = lambda kind, text, about="": told.append((kind, text, about))
+    drawn_tab.words.tick = lambda: None
+    waits, failed = "NumPy computes while Numba compiles", "NumPy computes: Numba did not compile"
+    for notes in ({}, {"interim": waits}, {"interim": waits}, {}, {"interim": waits}, {"warning": failed}, {}):
+        drawn_tab.session.latest = SimpleNamespace(notes=notes)
+        drawn_tab._tick()
+    assert told == [
+        ("info", f"{waits} …", "backend"),
+        ("success", "Numba is compiled and computes.", "backend"),
+        ("info", f"{waits} …", "backend"),
+        ("warning", failed, ""),
+    ]

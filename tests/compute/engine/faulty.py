@@ -24,7 +24,7 @@ from compute.lab.status import LabStatus
 from compute.measure.timing import Timing
 
 ENDLESS = Path(__file__).parents[2] / "data" / "endless.wgsl"
-LABS = {"faulty": "tests.compute.engine.faulty:Faulty"}
+LABS = {"faulty": "tests.compute.engine.faulty:Faulty", "compiled": "tests.compute.engine.compiled:Compiled"}
 BROKEN_DEVICE = "FIELDLAB_TEST_BROKEN_DEVICE"  # names a file: while it exists, all work of every lab crashes
 Some = TypeVar("Some", bound=Event)
 PATIENCE = 120.0  # timeout in s, for a busy machine; on an idle one these operations are immediate

@@ -13,6 +13,7 @@ import pytest
 from compute.devices.devices import Host
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.checkpoints import Checkpointer, all_finite
+from compute.engine.compiling import KernelJobs
 from compute.engine.lab_host import MOST_WAITING, LabHost, check_device
 from compute.engine.messages import (
     Act,
@@ -103,7 +104,7 @@ def test_an_engine_takes_what_runs_on_its_device(engine, values, fits):
 
 def test_a_recording_begins_and_ends_however_many_acts_wait(tmp_path):
     sender, lab = QuietSender(), Faulty(backend="cpu_numpy")
-    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host")
+    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host", KernelJobs())
     ends = []
     for request in (Record(1, str(tmp_path), 5, (8, 8), 100, None), StopRecording(1)):
         for _ in range(MOST_WAITING):
@@ -143,7 +144,7 @@ def test_a_long_call_of_a_sweep_is_announced_while_it_times():
             return super().advance(steps)
 
     lab = Watched(backend="cpu_numpy", ways=["cpu_numpy"], least=10, most=10, longest=0.05)
-    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host")
+    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host", KernelJobs())
     for longest in (0.05, 10.0):  # not structural: the host must follow it
         host.handle(Update(1, 1, {"longest": longest}))
         allowed.clear()

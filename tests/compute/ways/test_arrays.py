@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from compute.devices.devices import Host
+from compute.engine.compiling import KernelJobs
 from compute.engine.lab_host import LabHost
 from compute.engine.messages import Run
 from compute.engine.shared_memory import FrameRing
@@ -214,7 +215,7 @@ def test_a_trap_needs_no_lease(holder, other):
 
 def test_a_waiting_lab_has_no_work_and_takes_no_time(holder):
     other = Crossover(**LITTLE)
-    host = LabHost(1, other, QuietSender(), FrameRing(FrameRing.create()), "host")  # type: ignore[arg-type]
+    host = LabHost(1, other, QuietSender(), FrameRing(FrameRing.create()), "host", KernelJobs())  # type: ignore[arg-type]
     host.handle(Run(1))
     host.pacer.steps = None
     host.pacer.permit(0, time.monotonic() + 60.0)  # the lab continues without a frame

@@ -18,7 +18,7 @@ from compute.labs.equations.forms import (
     wgsl_steps_form,
 )
 from compute.labs.equations.forms.pass_kernel import PassKernel, pass_kernels
-from compute.labs.equations.tree import Plan, System
+from compute.labs.equations.tree import Plan, System, operations
 
 T = TypeVar("T")
 MOST_TITLE = 60  # characters
@@ -48,6 +48,11 @@ class Program:
     def kernels(self) -> list[PassKernel]:
         """The kernel of each pass, in order."""
         return self.kept("kernels", lambda: pass_kernels(self.system, self.plan))
+
+    @property
+    def operations(self) -> int:
+        """The number of operations on a cell in a time step, or for a picture."""
+        return self.kept("operations", lambda: len(self.plan.stages) * sum(map(operations, self.plan.passes)))
 
     def sources(self, form: str, dtype: str = "float32") -> list[str]:
         """Return the source texts of a form: a single text for all passes, but a text per pass for WGSL.

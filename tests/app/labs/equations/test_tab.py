@@ -14,6 +14,7 @@ from app.labs.equations.parts import PARTS, facts
 from app.labs.equations.view import EquationsView
 from app.tab.plots import StrokePoint
 from compute.engine.shared_memory import MAX_PIXELS
+from compute.lab.compilation import Interim
 from compute.labs.equations import Equations
 from compute.labs.equations.presets import presets
 from tests.direct import DirectSession
@@ -505,3 +506,10 @@ def test_dials_are_the_sliders_of_the_text():
     tab = Tab()
     assert [dial.label.split()[0] for dial in tab.controls.dials()][:4] == ["F", "k", "Du", "Dv"]
     assert PARTS.view is EquationsView
+
+
+def test_the_status_bar_names_the_backend_that_computes_during_a_compilation():
+    tab = Tab(HEAT)
+    assert "computed by" not in {label for label, _, _ in facts(tab.see())}
+    tab.lab.set_interim(Interim("NumPy computes while Numba compiles"))
+    assert ("computed by", "NumPy", "warn") in facts(tab.see())

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from compute.devices.backends import BACKENDS
+from compute.engine.compiling import KernelJobs
 from compute.engine.lab_host import LabHost
 from compute.engine.messages import FramesThrough, Paused, Run, SetPace
 from compute.engine.shared_memory import FrameRing
@@ -591,7 +592,7 @@ def test_an_invalid_stroke_is_refused(make):
 
 def test_an_engine_pauses_the_lab_at_a_time_and_runs_it_on(make):
     lab, sender = make(DECAY, pause_at=2.0), QuietSender()
-    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host")
+    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host", KernelJobs())
     host.handle(SetPace(1, 7))
 
     def run():
