@@ -29,6 +29,7 @@ from compute.lab.frames import Frame, View
 from compute.lab.history import GIVEN, Entry, HistoryRules
 from compute.lab.image_history import LARGE, LOAD, image_in, record_image, require_image
 from compute.lab.lab import PICTURE_BYTES, Lab, grid_cells
+from compute.lab.limits import limit
 from compute.lab.sections import DIRECTIONS
 from compute.lab.status import LabStatus
 from compute.lab.undo import EarlierField, UndoHistory
@@ -43,6 +44,7 @@ from compute.labs.equations.programs import (
     SLOTS,
     Slot,
     alike,
+    at_start,
     full_text,
     names_at_start,
     picture_of,
@@ -57,6 +59,7 @@ from compute.measure.timing import Timing
 FORM_OF = {
     "cpu_numpy": "numpy", "cpu_numba": "numba", "gpu_numba": "numba-cuda", "gpu_cupy": "cuda", "gpu_wgpu": "wgsl",
 }  # fmt: skip
+USUAL = 100  # operations on a cell in a time step: of a longer text, the largest grid of a server is smaller
 GROWTH = 1000.0  # of the largest value since the start, beyond which the lab pauses
 MOST_BOUND_CELLS = 2**24  # the bound of the time step reads all fields on the host: a second on 4096 x 4096 cells
 FIRST_INTERVAL, LEAST_INTERVAL = 16, 8  # steps after which the bound is taken again, at first and at least
@@ -298,7 +301,7 @@ class Equations(Lab):
             if values[name] is not None:
                 raise ValueError(f"{name} must be None: the text has {len(slots)} numbers with a range")
         require_shown(values, system)
-        picture_of(values["text"], values["show"])
+        self._require_work(values)
         for name in ("limits_field", "limits_show"):
             limits = values[name]
             if limits is not None and not (all(map(is_finite, limits)) and limits[0] < limits[1]):
@@ -306,6 +309,19 @@ class Equations(Lab):
         if values["time_step"] is None and system.dt is None and values["ny"] * values["nx"] > MOST_BOUND_CELLS:
             bound = f"on more than {MOST_BOUND_CELLS:,} cells, where its bound is not determined"
             raise ValueError(f"time_step must be given {bound}, or dt in the text; not None")
+
+    @staticmethod
+    def _require_work(values: Mapping[str, Any]) -> None:
+        """Raise ValueError for a grid on which a step, the picture or the start of a long text would take too long."""
+        program = program_of(values["text"])
+        drawn = picture_of(values["text"], values["show"])
+        count = max(program.operations, drawn.operations, at_start(program.system))
+        most = limit("grid") * USUAL // max(count, USUAL)
+        if grid_cells(values) > most:
+            raise ValueError(
+                f"ny * nx must be at most {most:,} for this text, which has {count:,} operations on a cell, "
+                f"not {grid_cells(values):,}"
+            )
 
     # -- the backend that computes
 

@@ -15,10 +15,11 @@ from compute.labs.equations.forms import Program
 from compute.labs.equations.language import MOST_PARAMETERS, read
 from compute.labs.equations.passes import lower, picture
 from compute.labs.equations.presets import presets
-from compute.labs.equations.tree import IMAGE, Name, Node, Plan, Stage, System, children
+from compute.labs.equations.tree import IMAGE, Call, Name, Node, Plan, Stage, System, children
 
 KEPT = 32  # programs of each kind, with their compiled kernels
 SLOTS = tuple(f"p{number}" for number in range(1, MOST_PARAMETERS + 1))  # names of the lab's parameters
+NOISE = 5  # operations that take as long as a random number
 _SHOW = re.compile(r"\s*show\s*=")
 
 
@@ -110,6 +111,18 @@ def names_at_start(text: str) -> frozenset[str]:
     system = program_of(text).system
     wall = [system.wall] if system.wall is not None else []
     return frozenset(_names([*system.initial.values(), *wall], system)) & {*system.parameters, IMAGE}
+
+
+def at_start(system: System) -> int:
+    """Return the number of operations on a cell for the initial values, at most; a random number counts as NOISE."""
+    todo = [*system.initial.values(), *system.named.values(), *([system.wall] if system.wall is not None else [])]
+    count = 0
+    while todo:
+        node = todo.pop()
+        operands = children(node)
+        todo += operands
+        count += NOISE if isinstance(node, Call) and node.name == "noise" else bool(operands)
+    return count
 
 
 def _names(nodes: Iterable[Node], system: System) -> set[str]:

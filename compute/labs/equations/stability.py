@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from compute.labs.equations.language import MOST
 from compute.labs.equations.passes import lower, rates
 from compute.labs.equations.reference import cell, coordinates, neighbours
-from compute.labs.equations.tree import SCHEMES, Node, Pass, System
+from compute.labs.equations.tree import SCHEMES, Node, Pass, System, operations
 
 SAFETY = 0.9  # of the bound
 UNBOUNDED = 1.0  # the time step where no bound exists
@@ -31,6 +32,7 @@ STEP = 1e-5  # of the central differences, relative to 1 + |value|
 SAMPLES, ANGLES = 24, 12  # cells and wavenumbers of the test for waves
 FAST = 0.3  # of the largest magnitude of an eigenvalue
 MOST_CELLS = 2**17  # of a larger grid, some rows are examined
+MOST_OPERATIONS = 1e8  # of all examined cells together: of a long text, fewer rows are examined
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,9 @@ def stability(
     ny, nx = state[system.fields[0]].shape
     numbers: dict[str, Any] = {name: each.value for name, each in system.parameters.items()} | dict(parameters or {})
     numbers = numbers | coordinates(system, ny, nx) | {"t": t}
-    rows = _rows([state[field] for field in system.fields])
+    *auxiliary, last = rates(system)
+    each = sum((2 * len(step.taps) + 1) * operations(step) for step in (*auxiliary, last)) or 1
+    rows = _rows([state[field] for field in system.fields], min(MOST_CELLS, MOST_OPERATIONS / each))
     free = 1 - state["wall"][rows] if "wall" in state else 1.0
     sampled = np.random.default_rng(0).integers(0, rows.size * nx, SAMPLES)
     angles = np.linspace(-np.pi, np.pi, 2 * ANGLES + 1)
@@ -76,7 +80,6 @@ def stability(
     symbols = {
         field: np.broadcast_to(row, (SAMPLES, theta.shape[1], row.size)) for field, row in arrays_by_field.items()
     }
-    *auxiliary, last = rates(system)
     with np.errstate(all="ignore"):
         for step in (*auxiliary, last):
             taps = neighbours(system, step, state)
@@ -127,10 +130,12 @@ def _symplectic(system: System, jacobian: NDArray[Any], dt: float) -> NDArray[An
     return matrix
 
 
-def _rows(fields: list[NDArray[Any]]) -> NDArray[np.intp]:
-    """Return the rows to examine: all of a small grid; else every k-th, and those with an extreme value of a field."""
+def _rows(fields: list[NDArray[Any]], most: float) -> NDArray[np.intp]:
+    """Return the rows to examine, of about `most` cells: all of a small grid; else every k-th, and those with an
+    extreme value of a field.
+    """
     ny, nx = fields[0].shape
-    stride = -(-ny * nx // MOST_CELLS)
+    stride = ceil(ny * nx / most)
     extremes = [index // nx for field in fields for index in (field.argmin(), field.argmax())]
     return np.unique([*range(0, ny, stride), *extremes])
 

@@ -188,6 +188,23 @@ def test_a_large_grid_needs_a_time_step(make):
     lab.require(ny=8192, nx=8192, time_step=1.0)
 
 
+def test_a_long_text_has_a_smaller_largest_grid(make, monkeypatch):
+    """A step, and the start, take about as long as with 100 operations on a cell of the largest grid."""
+    monkeypatch.setattr("compute.labs.equations.lab.limit", {"grid": 1000}.__getitem__)
+    make("heat", ny=25, nx=40)
+    terms = "+".join("(" + "+".join(f"{10 * k + j}*u" for j in range(10)) + ")" for k in range(10))
+    noise = "+".join(f"noise({k})" for k in range(34))
+    for text, count in (
+        (f"u_t = {terms}", 202),  # with the two of a step, and the value that is read
+        (f"u_t = 0; u(0) = {terms.replace('u', 'x')}", 199),
+        (f"u_t = 0; u(0) = {noise}", 5 * 34 + 33),
+    ):
+        words = rf"must be at most {100_000 // count} for this text, which has {count} operations on a cell, not 1,000"
+        with pytest.raises(ValueError, match=words):
+            make(text, ny=25, nx=40)
+        make(text, ny=20, nx=20)
+
+
 # -- pictures
 
 
