@@ -67,15 +67,16 @@ class LabKernels:
     def request(self) -> None:
         """Load the kernels for the lab's values; if they are not cached, start a job and let NumPy compute."""
         needed = self._lab.compilation()
-        if needed is None or self._needed is None or needed.key != self._needed.key:
-            self.close()
-            if needed is not None:
-                self._lab.set_interim(Interim(f"{NUMPY} computes while {needed.label} compiles"))
-                self._shared = self._jobs.ask(needed, self)
-                self.look_at = monotonic() + LOOK
-            else:
-                self._lab.set_interim(None)
-            self._needed = needed
+        if needed is not None and self._needed is not None and needed.key == self._needed.key:
+            return
+        self.close()
+        self._needed = needed
+        if needed is None:
+            self._switch()
+        else:
+            self._lab.set_interim(Interim(f"{NUMPY} computes while {self._label} compiles"))
+            self._shared = self._jobs.ask(needed, self)
+            self.look_at = monotonic() + LOOK
 
     def ended(self, now: float) -> bool:
         """Return whether the job has ended and `take` must be called."""
@@ -86,22 +87,30 @@ class LabKernels:
 
     def take(self) -> None:
         """Switch the lab to the compiled kernels; after a failure keep NumPy and store the reason in the lab."""
-        needed, shared = self._needed, self._shared
-        assert needed is not None and shared is not None  # noqa: S101, PT018 - `ended` was True
-        job = shared.job
+        assert self._shared is not None  # noqa: S101 - `ended` was True
+        job = self._shared.job
         self.close()
-        problem = "" if job.state == "done" else f"did not compile: {job.text}"
-        if not problem and self._lab.compilation() is not None:
-            problem = "did not compile: the kernels are not in the cache"
-        if not problem:
-            try:
-                self._lab.set_interim(None)
-            except ValueError as error:  # OutOfMemory
-                problem = f"cannot continue: {error}"
-        if problem:
-            self._lab.set_interim(Interim(f"{NUMPY} computes, because {needed.label} {problem}", lasts=True))
+        if job.state != "done":
+            self._keep_numpy(f"did not compile: {job.text}")
+        elif self._lab.compilation() is not None:
+            self._keep_numpy("did not compile: the kernels are not in the cache")
         else:
             self._needed = None
+            self._switch()
+
+    def _switch(self) -> None:
+        """Switch the lab to the chosen backend, whose kernels are loaded; keep NumPy if its memory is too small."""
+        try:
+            self._lab.set_interim(None)
+        except ValueError as error:  # OutOfMemory
+            self._keep_numpy(f"cannot continue: {error}")
+
+    def _keep_numpy(self, problem: str) -> None:
+        self._lab.set_interim(Interim(f"{NUMPY} computes, because {self._label} {problem}", lasts=True))
+
+    @property
+    def _label(self) -> str:
+        return backend(self._lab.values()["backend"]).label
 
     def close(self) -> None:
         """Cancel the job, if any, unless other labs share it."""

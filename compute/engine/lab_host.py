@@ -303,7 +303,7 @@ class LabHost:
         self._changed()
 
     def _follow(self, change: Callable[[], object]) -> None:
-        """Change the lab; load or compile the kernels of its new values. An undo may change them, too."""
+        """Change the lab; load or compile the kernels of its new values, which an undo may change, too."""
         before, interim = self._generating, self.lab.interim
         change()
         if self._generating != before:
@@ -313,9 +313,10 @@ class LabHost:
 
     @property
     def _generating(self) -> list[Any]:
-        """The values from which kernels are generated."""
-        values = self.lab.values() if self.lab.COMPILED else {}
-        return [values[name] for name in self.lab.COMPILED]
+        """The values that determine kernels and the memory of the state."""
+        names = (*self.lab.COMPILED, *self.lab.STRUCTURAL) if self.lab.COMPILED else ()
+        values = self.lab.values() if names else {}
+        return [values[name] for name in names]
 
     def _compute(self, steps: int) -> None:
         by_hand, status = self.pacer.single_steps > 0, self.lab.status

@@ -14,10 +14,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Compilation:
-    """Kernels to compile. key: identifies the kernels; label: of the backend; task: ChildTask that fills the cache."""
+    """Kernels to compile. key: identifies the kernels; task: ChildTask that fills the cache."""
 
     key: str
-    label: str
     task: Callable[..., Any]
 
 

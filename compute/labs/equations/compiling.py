@@ -40,7 +40,7 @@ def compilation_of(name: str, variant: str, text: str, show: str, dtype: str, in
                 kernels.load(program, variant, dtype, index)
     except NotBuilt:
         key = digest(f"{name} {variant} {dtype} {target}\n{show}\n{text}")
-        return Compilation(key, backend(name).label, partial(compile_kernels, name, variant, text, show, dtype, target))
+        return Compilation(key, partial(compile_kernels, name, variant, text, show, dtype, target))
     return None
 
 

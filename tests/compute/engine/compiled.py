@@ -60,10 +60,10 @@ class Compiled(Faulty):
     def compilation(self) -> Compilation | None:
         if Path(self.folder, self.kernel).is_file():
             return None
-        return Compilation(self.kernel, "Numba", partial(compile_into, self.folder, self.kernel))
+        return Compilation(self.kernel, partial(compile_into, self.folder, self.kernel))
 
     def set_interim(self, interim: Interim | None) -> None:
-        if interim is None and self.kernel == "large":
+        if interim is None and self.kernel.startswith("large") and self.size > 4:
             raise OutOfMemory("planted: no room")
         self.interim = interim
         self.interims.append(interim)

@@ -33,7 +33,7 @@ class Hosts:
         self.hosts = []
 
     def open(self, kernel):
-        lab = Compiled(backend="cpu_numpy", folder=str(self.folder), kernel=kernel)
+        lab = Compiled(backend="cpu_numba", size=5, folder=str(self.folder), kernel=kernel)
         number = len(self.hosts) + 1
         self.hosts.append(LabHost(number, lab, self.sender, FrameRing(FrameRing.create()), "host", self.jobs))
         return self.hosts[-1]
@@ -176,6 +176,15 @@ def test_numpy_goes_on_after_a_failure_until_other_values_are_compiled(hosts, ke
     assert host.lab.interim == WAITS
 
 
+def test_a_backend_without_enough_memory_is_tried_again_on_a_smaller_grid(hosts, tmp_path):
+    (tmp_path / "large").touch()
+    host = hosts().open("large")
+    assert host.lab.interim == Interim("NumPy computes, because Numba cannot continue: planted: no room", lasts=True)
+    host.handle(Update(1, 1, {"size": 4}))
+    host.turn(time.monotonic(), 1.0)
+    assert host.lab.interim is None
+
+
 def test_the_times_of_numpy_are_not_counted_for_the_other_backend(hosts, tmp_path):
     made = hosts()
     host = made.open("slow")
@@ -219,7 +228,10 @@ def test_a_backend_that_was_not_compiled_is_not_measured(hosts):
 
 def test_an_engine_ends_the_compilations_of_closed_labs_and_its_processes_with_itself(tmp_path):
     with contextmanager(running)() as engine:
-        clients = [Client(engine, kind="compiled", folder=str(tmp_path), kernel=f"slow {n}") for n in (1, 2)]
+        clients = [
+            Client(engine, kind="compiled", backend="cpu_numba", folder=str(tmp_path), kernel=f"slow {n}")
+            for n in (1, 2)
+        ]
         for client in clients:
             client.handle.run()
             client.credit(50)

@@ -116,7 +116,8 @@ def test_a_failure_is_a_warning_in_each_frame(make):
 def test_nothing_is_compiled_without_a_job():
     with watching() as builds:
         needed = compilation_of("cpu_numba", "", new_text(), "", "float32", 0)
-    assert (needed.label, builds.count) == ("Numba", 0)
+    assert needed is not None
+    assert builds.count == 0
     assert compilation_of("cpu_numpy", "", new_text(), "", "float32", 0) is None
 
 
@@ -153,7 +154,6 @@ def test_a_gpu_that_refuses_a_kernel_of_a_newer_nvrtc_compiles_in_place(monkeypa
     monkeypatch.setattr(gpu_cupy, "compile_cuda_text", compile_in_place)
     text = new_text()
     needed = compilation_of("gpu_cupy", "", text, "", "float32", 0)
-    assert needed.label == "CUDA C"
     needed.task(report=lambda *_: None)
     assert compilation_of("gpu_cupy", "", text, "", "float32", 0) is not None  # its files are of no use
     assert compilation_of("gpu_cupy", "", text, "", "float32", 0) is None  # compiled at the first step
