@@ -1,5 +1,6 @@
 // A lab in a notebook: paint the frames that compute/lab/notebook.py sends, and confirm each painted frame.
 const STYLE = 'display:flex;gap:8px;align-items:center;margin:4px 0;font:14px sans-serif';
+const BUTTON = 'padding:2px 10px;border:1px solid #767676;border-radius:4px;background:#f0f0f0;color:#111;font:inherit';
 
 function render({ model, el }) {
   const canvas = document.createElement('canvas'), bar = document.createElement('div'), said = document.createElement('span');
@@ -10,6 +11,8 @@ function render({ model, el }) {
   const button = (words, message) => {
     const made = document.createElement('button');
     made.textContent = words;
+    made.style.cssText = BUTTON;                        // marimo resets the browser's own
+    made.disabled = true;                               // until the first frame: a file has no kernel
     made.addEventListener('click', () => model.send(message()));
     bar.append(made);
     return made;
@@ -20,6 +23,18 @@ function render({ model, el }) {
   button('Reset', () => ({ do: 'reset' }));
   bar.append(said);
   el.append(canvas, bar);
+  const hidden = document.createElement('style'), mark = model.get('mark');  // the picture that is for the file alone
+  hidden.textContent = `.${mark}, .jp-OutputArea-child:has(.${mark}) { display: none }`;
+  document.head.append(hidden);
+  const still = new Image();
+  still.addEventListener('load', () => {
+    if (newest) return;
+    canvas.width = still.naturalWidth;
+    canvas.height = still.naturalHeight;
+    canvas.getContext('2d').drawImage(still, 0, 0);
+  });
+  still.src = model.get('still');
+  canvas.setAttribute('aria-label', model.get('words'));
 
   const levels = ({ width, height, waiting }, bytes) => {
     const image = new ImageData(width, height), pixels = image.data;
@@ -46,6 +61,7 @@ function render({ model, el }) {
     if (image instanceof ImageData) canvas.getContext('2d').putImageData(image, 0, 0);
     else canvas.getContext('2d').drawImage(image, 0, 0);
     canvas.setAttribute('aria-label', frame.words);
+    for (const each of bar.querySelectorAll('button')) each.disabled = false;
     playing = frame.playing;
     run.textContent = playing ? 'Pause' : 'Run';
     said.textContent = frame.step == null ? '' : `step ${frame.step}`;
@@ -63,7 +79,10 @@ function render({ model, el }) {
   };
   model.on('msg:custom', heard);
   model.send({ ready: true });
-  return () => model.off('msg:custom', heard);
+  return () => {
+    model.off('msg:custom', heard);
+    hidden.remove();
+  };
 }
 
 export default { render };

@@ -1,7 +1,9 @@
 """A lab in a notebook: a picture of its state; with the extra `notebook`, after `play`, a canvas in which it runs.
 
-The output of a cell keeps the picture of its state. `pause` and `close` replace the canvas by a picture, so that a
-saved notebook, opened without its kernel or converted, shows pictures everywhere.
+The output of a cell keeps the picture of its state. A cell with a canvas has two outputs: a picture, which the canvas
+hides while it is connected, and the canvas. So a saved notebook, opened without its kernel or converted, shows a
+picture everywhere. The picture is at most KEPT seconds older than the last frame; `pause` and `close` replace the
+canvas by the state as text.
 
 There is no engine process and no thread. The browser's acknowledgements drive a playing lab: frame n is sent, the
 browser reports that it has painted it, and only then the lab advances to frame n + 1. So one frame is in flight, a slow
@@ -16,18 +18,19 @@ message with the colours) or a PNG of a panel without a picture. From it: {"read
 
 from __future__ import annotations
 
+import base64
 import io
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import import_module
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
 
-from compute.devices.backends import installed
 from compute.display.palettes import table
 from compute.export.figures import pixels
 from compute.export.packages import Package
@@ -42,6 +45,8 @@ MOST_STEPS = 100_000  # between two frames
 GROWTH = 4  # largest growth of the steps from one frame to the next
 SIZE = (480, 640)  # of a drawing, (height, width) in pixels
 PICTURE = (512, 512)  # largest size of a picture
+KEPT = 10.0  # s between two pictures of a playing lab in the notebook's file
+NO_CANVAS = "To play, run this cell again."  # shown in place of a canvas without its kernel
 
 Send = Callable[[dict[str, Any], list[bytes]], object]
 
@@ -78,32 +83,70 @@ def plays(lab: Lab) -> bool:
     return lab.canvas is not None and lab.canvas.stream.playing
 
 
+class CanvasOutput(NamedTuple):
+    """The outputs of a cell that shows a canvas, as handles of IPython: the picture for the file, and the canvas."""
+
+    picture: Any
+    canvas: Any
+
+
 def show_in_cell(lab: Lab) -> None:
-    """Show a lab as the output of the current cell of IPython. `settle` replaces a canvas there by a picture."""
+    """Show a lab as the output of the current cell of IPython. `settle` replaces a canvas there by text."""
     from IPython.display import display  # every notebook has it
 
-    handle = display(mimebundle(lab), raw=True, display_id=True)
-    if plays(lab):
-        lab.canvas.handles.append(handle)
+    if not plays(lab):
+        display(mimebundle(lab), raw=True)
+        return
+    keep(lab)
+    picture = display(hidden_picture(lab), raw=True, display_id=True)
+    bundle, metadata = lab.canvas._repr_mimebundle_()  # the metadata are Colab's, which shows no widget without
+    view = {**bundle, "text/plain": NO_CANVAS}
+    canvas = display(view, metadata=metadata, raw=True, display_id=True)
+    lab.canvas.outputs.append(CanvasOutput(picture, canvas))
+
+
+def hidden_picture(lab: Lab) -> dict[str, Any]:
+    """Return the bundle of the canvas's picture; the canvas hides elements of the class `mark` of its page."""
+    canvas = lab.canvas
+    image = f'<img class="{canvas.mark}" src="{canvas.still}" alt="{escape(canvas.words)}">'
+    return {
+        "text/html": image,
+        "image/png": base64.b64decode(canvas.still.partition(",")[2]),
+        "text/plain": canvas.words,
+    }
+
+
+def keep(lab: Lab) -> None:
+    """Replace the pictures of the canvases by that of the current state."""
+    lab.canvas.still, lab.canvas.words = f"data:image/png;base64,{base64.b64encode(still(lab)).decode()}", str(lab)
+    for output in lab.canvas.outputs:
+        output.picture.update(hidden_picture(lab), raw=True)
 
 
 def settle(lab: Lab) -> None:
-    """Replace the canvases of a lab by pictures of its current state, so that a saved notebook shows these.
+    """Replace the canvases of a lab by its current state as text, below a picture of it.
 
-    A canvas needs its kernel: in a reopened or converted notebook an error or an empty output would replace it.
+    A canvas needs its kernel: in a reopened notebook an error would replace it.
     """
     if lab.canvas is None:
         return
+    keep(lab)
     lab.canvas.stream.playing = False
-    handles, lab.canvas.handles = lab.canvas.handles, []
-    bundle = mimebundle(lab) if handles else {}
-    for handle in handles:
-        handle.update(bundle, raw=True)
+    outputs, lab.canvas.outputs = lab.canvas.outputs, []
+    picture = {kind: part for kind, part in hidden_picture(lab).items() if kind != "text/html"}
+    for output in outputs:
+        output.picture.update(picture, raw=True)
+        output.canvas.update({"text/plain": lab.canvas.words}, raw=True)
 
 
 def displayed(lab: Lab) -> Any:
-    """Return an object for marimo to show: the lab's canvas, or a still picture."""
-    return lab.canvas if plays(lab) else Image.open(io.BytesIO(still(lab)))
+    """Return an object for marimo to show: the lab's canvas with the picture for the file, or a still picture."""
+    if not plays(lab):
+        return Image.open(io.BytesIO(still(lab)))
+    keep(lab)
+    import marimo  # which calls this
+
+    return marimo.vstack([marimo.Html(hidden_picture(lab)["text/html"]), lab.canvas])
 
 
 class NotebookStream:
@@ -195,35 +238,44 @@ def canvas_of(lab: Lab) -> Any:
     """Return the canvas of a lab, the same in every cell; SceneError with the install command without the extra."""
     if lab.canvas is None:
         lab.canvas = canvas_class()(lab)
-        allow_widgets_on_colab()
     return lab.canvas
-
-
-def allow_widgets_on_colab() -> None:
-    """Switch on the widgets of other packages in Google Colab, which shows none before; do nothing elsewhere."""
-    if installed("google.colab"):
-        output = import_module("google.colab.output")
-        output.enable_custom_widget_manager()
 
 
 @cache
 def canvas_class() -> Any:
     """Return the widget class, made on first use, since its base class belongs to an extra."""
     anywidget = ANYWIDGET.load()
+    import traitlets  # comes with anywidget
 
     class LabCanvas(anywidget.AnyWidget):  # type: ignore[misc, name-defined]
-        """A canvas with a lab in it, and buttons to run, step and reset it. `stream` controls the lab."""
+        """A canvas with a lab in it, and buttons to run, step and reset it. `stream` controls the lab.
+
+        still: the picture as a data URL, which the canvas shows before its first frame, as in a file without a kernel;
+        words: the state of that picture; mark: class of the elements that a connected canvas hides.
+        """
 
         _esm = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+        still = traitlets.Unicode().tag(sync=True)
+        words = traitlets.Unicode().tag(sync=True)
+        mark = traitlets.Unicode().tag(sync=True)
 
         def __init__(self, lab: Lab) -> None:
-            super().__init__()
+            super().__init__(mark=f"fieldlab-{secrets.token_hex(8)}")
             self.stream = NotebookStream(lab, self.send)
-            self.handles: list[Any] = []  # of IPython, for the outputs that show it
+            self.outputs: list[CanvasOutput] = []
+            self._kept = time.monotonic()
             self.on_msg(self._heard)
 
         def _heard(self, _widget: object, content: Mapping[str, Any], _buffers: object) -> None:
-            """Process a message of a browser."""
+            """Process a message of a browser; keep a picture when the lab stops, and every KEPT seconds."""
+            playing = self.stream.playing
             self.stream.hear(content)
+            due = playing and (not self.stream.playing or time.monotonic() > self._kept + KEPT)
+            match content:
+                case {"do": _} if not self.stream.playing:
+                    due = True
+            if due:
+                self._kept = time.monotonic()
+                keep(self.stream.lab)
 
     return LabCanvas

@@ -24,7 +24,8 @@ NOTEBOOK = """async (code) => {
     const buffers = [new DataView(new Uint8Array(bytes).buffer)];
     for (const listener of heard) listener(message, buffers);
   };
-  render({ model: { on, send, off: () => {} }, el: document.body });
+  const get = (name) => ({ mark: 'fieldlab-0', still: window.still })[name];
+  window.end = render({ model: { get, on, send, off: () => {} }, el: document.body });
 }"""
 PIXEL = "([x, y]) => Array.from(document.querySelector('canvas').getContext('2d').getImageData(x, y, 1, 1).data)"
 
@@ -38,6 +39,20 @@ def lab():
     lab.load(field)
     yield lab
     lab.close()
+
+
+def test_without_a_kernel_the_canvas_shows_the_saved_picture(page, lab):
+    saved = f"data:image/png;base64,{base64.b64encode(lab._repr_png_()).decode()}"
+    page.set_content(f'<html><body><img class="fieldlab-0" src="{saved}"></body></html>')
+    page.evaluate("(url) => { window.still = url; }", saved)
+    page.evaluate(NOTEBOOK, base64.b64encode(CODE.encode()).decode())
+    page.wait_for_function("document.querySelector('canvas').width == 640")
+    assert page.evaluate(PIXEL, [1, 1]) == [255, 255, 255, 255]  # the margin of the drawing
+    assert page.get_by_role("button").count() == 3
+    assert all(button.is_disabled() for button in page.get_by_role("button").all())
+    assert not page.locator("img").is_visible()
+    page.evaluate("window.end()")
+    assert page.locator("img").is_visible()
 
 
 def carry(page, stream, sent) -> None:

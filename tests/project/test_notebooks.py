@@ -7,18 +7,20 @@ value of each cell's last line. Without the extra `notebook`, cells that need th
 from __future__ import annotations
 
 import ast
+import base64
 import io
 import json
 import runpy
 import sys
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+from anywidget import _util as anywidget_util
 from IPython.core.inputtransformer2 import TransformerManager
 from IPython.core.interactiveshell import InteractiveShell
 from PIL import Image
@@ -275,6 +277,7 @@ class Cells:
         self.shell = InteractiveShell.instance()
         self.shell.display_pub = self
         self.outputs: list[dict[str, Any]] = []
+        self.metadata: list[dict[str, Any]] = []
         self._named: dict[str, int] = {}
 
     def publish(self, data, metadata=None, *, transient=None, update=False, **_) -> None:
@@ -285,6 +288,7 @@ class Cells:
         else:
             self._named[name] = len(self.outputs)
             self.outputs.append(data)
+            self.metadata.append(metadata or {})
 
     def clear_output(self, *_, **__) -> None:
         """Do nothing: the tests clear no output."""
@@ -312,41 +316,70 @@ def test_each_cell_keeps_the_state_that_it_showed(small, cells):
     assert before["image/png"] != after["image/png"]
 
 
-def test_a_canvas_becomes_a_picture_when_the_lab_stops(small, cells):
+def test_a_cell_that_plays_keeps_a_picture_that_the_canvas_hides(small, cells):
+    cells.run(small.play(1))
+    picture, canvas = cells.outputs
+    assert VIEW in canvas
+    assert VIEW not in picture
+    assert f'class="{small.canvas.mark}"' in picture["text/html"]
+    assert Image.open(io.BytesIO(picture["image/png"])).size == (640, 480)
+    assert picture["text/plain"] == str(small)
+
+
+def test_the_kept_picture_follows_the_lab(small, cells, monkeypatch):
+    cells.run(small.play(20))
+    monkeypatch.setattr("compute.lab.notebook.KEPT", 0.0)
+    begun = cells.outputs[0]["image/png"]
+    assert ", step 20" in cells.outputs[0]["text/plain"]
+    small.canvas._heard(None, {"painted": small.canvas.stream.sent}, ())
+    assert cells.outputs[0]["image/png"] != begun
+    assert ", step 40" in cells.outputs[0]["text/plain"]
+    monkeypatch.setattr("compute.lab.notebook.KEPT", 1e9)
+    small.canvas._heard(None, {"painted": small.canvas.stream.sent}, ())  # not yet due
+    assert ", step 40" in cells.outputs[0]["text/plain"]
+    small.canvas._heard(None, {"do": "pause"}, ())
+    assert ", step 60" in cells.outputs[0]["text/plain"]
+    assert VIEW in cells.outputs[1]  # its buttons still work
+    small.canvas._heard(None, {"do": "step"}, ())
+    assert ", step 80" in cells.outputs[0]["text/html"]
+    data = small.canvas.still.removeprefix("data:image/png;base64,")
+    assert base64.b64decode(data) == cells.outputs[0]["image/png"]
+
+
+def test_a_canvas_becomes_text_below_a_picture_when_the_lab_stops(small, cells):
     cells.run(small)
-    assert VIEW in cells.run(small.play())
-    assert "image/png" in cells.outputs[1]  # for viewers without widgets
+    cells.run(small.play())
     small.advance(30)
     small.pause()
-    assert [VIEW in output for output in cells.outputs] == [False, False]
-    assert cells.outputs[1]["image/png"] != cells.outputs[0]["image/png"]
+    first, picture, text = cells.outputs
+    assert "text/html" not in picture
+    assert picture["image/png"] != first["image/png"]
+    assert text == {"text/plain": str(small)}
     cells.run(small.play())
     small.close()
     assert not any(VIEW in output for output in cells.outputs)
-    assert all("image/png" in output for output in cells.outputs)
+    assert ["image/png" in output for output in cells.outputs] == [True, True, False, True, False]
 
 
-def test_marimo_shows_a_canvas_while_the_lab_plays(small):
+def test_marimo_shows_a_canvas_while_the_lab_plays_and_keeps_a_picture(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(vstack=list, Html=str))
     assert small._display_().size == (640, 480)
-    assert small.play() is small
-    assert small._display_() is small.play()._display_()
-    assert small._display_().stream.playing
+    picture, canvas = small.play()._display_()
+    assert canvas is small.canvas
+    assert f'<img class="{canvas.mark}" src="data:image/png;base64,' in picture
     assert small.pause()._display_().size == (640, 480)
 
 
-def test_colab_allows_the_canvas_once_for_each_lab(small, tmp_path, monkeypatch):
-    small.play()  # elsewhere nothing happens
-    small.canvas = None
-    folder = tmp_path / "google" / "colab"
-    folder.mkdir(parents=True)
-    (folder / "__init__.py").touch()
-    (folder / "output.py").write_text("calls = []\ndef enable_custom_widget_manager():\n    calls.append(1)\n")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "google"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.syspath_prepend(tmp_path)
-    small.play()
-    small.play()
-    assert import_module("google.colab.output").calls == [1]
+def test_colab_receives_its_widget_manager(small, cells, monkeypatch):
+    calls = []
+    output = SimpleNamespace(
+        enable_custom_widget_manager=lambda: calls.append(1), _widgets=SimpleNamespace(_installed_url="https://manager")
+    )
+    monkeypatch.setitem(sys.modules, "google.colab.output", output)
+    anywidget_util.enable_custom_widget_manager_once.cache_clear()
+    cells.run(small.play())
+    assert calls == [1]
+    assert cells.metadata[1][VIEW]["colab"]["custom_widget_manager"]["url"] == "https://manager"
 
 
 def test_buttons_open_the_notebook_of_the_repository(tmp_path):
