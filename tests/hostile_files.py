@@ -1,4 +1,4 @@
-"""Hostile files in five formats: small files that cost a naive reader seconds or gigabytes."""
+"""Hostile files in six formats: small files that cost a naive reader seconds or gigabytes."""
 
 from __future__ import annotations
 
@@ -34,6 +34,32 @@ def archive(method=zipfile.ZIP_DEFLATED, **members):
         for name, data in members.items():
             packed.writestr(f"{name}.npy", data)
     return held.getvalue()
+
+
+def element(kind, data=b"", order="<", length=None):
+    """Return an element of a MATLAB file: a tag, whose length may be false, and the data, padded to 8 bytes."""
+    return struct.pack(f"{order}II", kind, len(data) if length is None else length) + data + bytes(-len(data) % 8)
+
+
+def matlab_matrix(name, kind, sizes, *numbers, flags=0, order="<", length=None):
+    """Return a variable of a MATLAB file. kind: class of its values, 5 sparse, 6 double; numbers: its elements."""
+    head = [
+        element(6, struct.pack(f"{order}II", kind | flags, 0), order),
+        element(5, struct.pack(f"{order}{len(sizes)}i", *sizes), order),
+        element(1, name.encode(), order),
+    ]
+    return element(14, b"".join([*head, *numbers]), order, length)
+
+
+def compressed(variable):
+    """Return a variable of a MATLAB file, compressed."""
+    packed = zlib.compress(variable, 1)
+    return struct.pack("<II", 15, len(packed)) + packed
+
+
+def matlab(*variables, order="<"):
+    """Return a MATLAB file of version 5."""
+    return b"MATLAB 5.0".ljust(124) + (b"\x00\x01IM" if order == "<" else b"\x01\x00MI") + b"".join(variables)
 
 
 def stored(save, *args, **kwargs):
@@ -130,5 +156,7 @@ ARRAYS: dict[str, Callable[[], bytes]] = {
     "npy: a long head": lambda: b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**31) + b"(" * 2_000_000,
     "npy: more than it has": lambda: npy((10**6, 10**5)),
     "npz: a bomb": lambda: archive(A=npy((6000, 6000), bytes(8 * 6000**2)), b=stored(np.save, np.ones(6000))),
+    "mat: a bomb": lambda: matlab(compressed(matlab_matrix("A", 6, (6000, 6000), element(9, bytes(8 * 6000**2))))),
+    "mat: variables": lambda: matlab(*[matlab_matrix("a", 6, (0, 0), element(9))] * 100_000),
     "npz: members": lambda: archive(**{f"a{n}": b"" for n in range(5000)}),
 }

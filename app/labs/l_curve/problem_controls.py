@@ -25,8 +25,8 @@ from compute.labs.l_curve.problems.own import ArrayFile
 from compute.labs.l_curve.system import OWN, files_of, settled, typical
 
 KINDS = {  # label, and name of an accepted file
-    "matrix": ("A, or A and b [.npz, .npy, .csv, .mtx]", "A"),
-    "rhs": ("b [.npy, .csv, .mtx]", "b"),
+    "matrix": ("A, or A and b [.npz, .npy, .csv, .mtx, .mat]", "A"),
+    "rhs": ("b [.npy, .csv, .mtx, .mat]", "b"),
     "image": ("Picture [.png, .jpg]", "Picture"),
 }
 MOST_NAMES = 100  # stored sets of file names, the latest

@@ -23,7 +23,18 @@ from PIL import Image
 from compute.files.images import LoadedPicture
 from compute.labs.l_curve import LCurve
 from compute.labs.l_curve.problems.own import LONGEST_LINE, MOST_OTHER_LINES, MOST_SIDE, own
-from tests.hostile_files import archive, chunk, market, npy, png, stored
+from tests.hostile_files import (
+    archive,
+    chunk,
+    compressed,
+    element,
+    market,
+    matlab,
+    matlab_matrix,
+    npy,
+    png,
+    stored,
+)
 
 LEAST = 64 * 2**20  # bytes: more than any refusal needs
 B = np.ones(3)
@@ -85,6 +96,56 @@ HOSTILE = {
         lambda: market("174001 174001 174001", *["1 1 1"] * 174_000, "1 1 " + "1" * LONGEST_LINE),
         f"{LONGEST_LINE} characters",
     ),
+    "a bomb of MATLAB": (
+        lambda: matlab(compressed(matlab_matrix("A", 6, (6000, 6000), element(9, bytes(8 * 6000**2))))),
+        "256 MiB",
+    ),
+    "small numbers that become float64": (
+        lambda: matlab(compressed(matlab_matrix("A", 6, (6000, 6000), element(2, bytes(6000**2))))),
+        "256 MiB",
+    ),
+    "sizes beyond the numbers": (
+        lambda: matlab(matlab_matrix("A", 6, (3, 5000), element(9, bytes(72)))),
+        "must hold 3 x 5000 numbers, and holds 9",
+    ),
+    "a false length": (lambda: matlab(matlab_matrix("A", 6, (3, 3), length=2**32 - 1)), "4294967295 bytes"),
+    "a false length within": (
+        lambda: matlab(matlab_matrix("A", 6, (3, 3), element(9, bytes(72), length=2**31))),
+        "2147483648 bytes",
+    ),
+    "columns of MATLAB": (
+        lambda: matlab(matlab_matrix("A", 5, (3, 2**31 - 1), *[element(5)] * 2, element(9))),
+        str(MOST_SIDE),
+    ),
+    "indices of MATLAB": (
+        lambda: matlab(
+            matlab_matrix(
+                "A",
+                5,
+                (3, 1),
+                element(5, struct.pack("<i", 7)),
+                element(5, struct.pack("<2i", 0, 1)),
+                element(9, b"8" * 8),
+            )
+        ),
+        "indices",
+    ),
+    "starts of MATLAB": (
+        lambda: matlab(
+            matlab_matrix(
+                "A", 5, (3, 1), element(5, bytes(4)), element(5, struct.pack("<2i", 0, 9)), element(9, bytes(8))
+            )
+        ),
+        "2 starts of columns",
+    ),
+    "a struct": (lambda: stored(scipy.io.savemat, {"A": {"A": np.eye(3)}}), "not a struct"),
+    "a cell": (lambda: stored(scipy.io.savemat, {"A": np.array([[1], "x"], object)}), "not a cell array"),
+    "an object": (lambda: matlab(matlab_matrix("A", 3, (1, 1))), "not an object"),
+    "complex numbers": (lambda: stored(scipy.io.savemat, {"A": 1j * np.eye(3)}), "complex"),
+    "a matrix of three sides": (lambda: stored(scipy.io.savemat, {"A": np.ones((2, 2, 2))}), "3 sizes"),
+    "HDF5": (lambda: b"MATLAB 7.3".ljust(124) + b"\x00\x02IM" + bytes(384) + b"\x89HDF\r\n\x1a\n", "-v7"),
+    "variables": (lambda: matlab(*[matlab_matrix("a", 6, (0, 0), element(9))] * 65), "64 variables"),
+    "a packed element": (lambda: matlab(compressed(compressed(matlab_matrix("A", 6, (0, 0))))), "type 15"),
     "no matrix": (lambda: archive(**{"<img src=x onerror=alert()>" * 100: stored(np.save, B)}), "it holds <img"),
 }
 
@@ -171,6 +232,8 @@ GOOD = [
     stored(np.savez_compressed, A=np.eye(3), b=B),
     stored(sp.save_npz, sp.csr_matrix(np.eye(3))),
     stored(scipy.io.mmwrite, sp.coo_matrix(np.eye(3))),
+    stored(scipy.io.savemat, {"A": np.eye(3), "b": B, "other": "text"}),
+    stored(scipy.io.savemat, {"A": sp.csc_matrix(np.eye(3))}, do_compression=True),
 ]
 
 

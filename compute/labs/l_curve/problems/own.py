@@ -11,6 +11,7 @@ engine receives arrays only; `own` also accepts the bytes of files, for notebook
 
 Matrix Market files (https://math.nist.gov/MatrixMarket/formats.html) are read without any C++: scipy.io.mmread ends its
 process with a segmentation fault at an invalid number. Python reads the header, NumPy's text reader the numbers.
+matlab.py reads MATLAB files.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from numpy.typing import NDArray
 from compute.lab.fields import as_type, real_array
 from compute.lab.limits import MIB, limit
 from compute.lab.loaded import LoadedFile, fingerprint
+from compute.labs.l_curve.problems import matlab
 
 MAX_BYTES = 256 * MIB  # of unpacked arrays, as float64: 5792 x 5792 numbers
 UNPACKED = 16  # times the bytes that a server allows for an upload
@@ -50,7 +52,10 @@ BROKEN = (  # exceptions of the readers for damaged files
     struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 ARRAYS = {"matrix": "A", "rhs": "b", "truth": "x"}  # options, and their names in the equations
-FILES = "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz), an .npy, a CSV or a Matrix Market file"
+FILES = (
+    "an .npz file (NumPy arrays A and b, or scipy.sparse.save_npz), an .npy, a CSV, a Matrix Market file or a .mat "
+    "(MATLAB's -v6 or -v7)"
+)
 OwnProblem = tuple[Any, NDArray[np.float64], "NDArray[np.float64] | None"]
 
 
@@ -74,8 +79,9 @@ def own(n: int | None, matrix: Any, rhs: Any = None, truth: Any = None) -> OwnPr
     """Return (A, b, x) from `matrix` and `rhs`: arrays, or files; n, if given, must be the columns of A.
 
     matrix: an array, a sparse matrix, or a file, read or not: an .npz with A and b (and x, if known), an .npz of
-    scipy.sparse.save_npz, an .npy, rows of numbers as text (CSV), or a Matrix Market file. rhs, truth: an array, or a
-    file with one array. Raises ValueError otherwise.
+    scipy.sparse.save_npz, an .npy, rows of numbers as text (CSV), a Matrix Market file, or a MATLAB file (.mat, to
+    version 7) with A and b. rhs, truth: an array, or a file with one array; of a MATLAB file also its b, or x. Raises
+    ValueError otherwise.
     """
     if matrix is None:
         raise ValueError(f"matrix must be given for your own problem: an array, or {FILES}")
@@ -132,6 +138,8 @@ def _read(data: bytes, name: str) -> Mapping[str, Any]:
             return {"A": scipy.sparse.csr_matrix(A) if scipy.sparse.issparse(A) else A}
         if data.startswith(MAGIC):
             return {"A": _array(io.BytesIO(data), len(data))}
+        if matlab.is_matlab(data):
+            return _matlab(data, name)
         if zipfile.is_zipfile(io.BytesIO(data)):
             return _archive(data)
         data = data.removeprefix(BYTE_ORDER)
@@ -201,6 +209,21 @@ def _archive(data: bytes) -> Mapping[str, Any]:
     A = classes[kind]((held["data"], held["indices"], held["indptr"]), shape=(rows, columns))
     A.check_format(full_check=True)
     return {"A": A, **{name: held[name] for name in ("b", "x") if name in held}}
+
+
+def _matlab(data: bytes, name: str) -> Mapping[str, Any]:
+    """Return the matrices A, b and x of a .mat for the option `matrix`; for others the one of its name, as A.
+
+    A file with a single variable may have any name for it.
+    """
+    every = matlab.variables(data)
+    wanted = tuple(ARRAYS.values()) if name == "matrix" else (ARRAYS[name],)
+    chosen = matlab.chosen(every, wanted)
+    _require_bytes(sum(variable.length for variable in chosen.values()))
+    held = {of: variable.values(_require_bytes, _require_sides) for of, variable in chosen.items()}
+    if name != "matrix" and held:
+        return {"A": next(iter(held.values()))}
+    return held if "A" in held else dict.fromkeys(every)
 
 
 def _array(opened: IO[bytes], size: int, kinds: str = "fiub", entry: int = ENTRY_BYTES) -> NDArray[Any]:

@@ -14,8 +14,10 @@ from scipy.integrate import quad
 
 from compute.lab.lab import OutOfMemory
 from compute.labs.l_curve.problems import NAMES, PROBLEMS, make
+from compute.labs.l_curve.problems.own import own
 from compute.labs.l_curve.problems.pictures import matrix, shepp_logan
 from compute.labs.l_curve.system import noisy
+from tests import hostile_files
 
 # n = 64: largest singular value, |x|, |b| from Regularization Tools
 PUBLISHED = {
@@ -256,6 +258,8 @@ S0 = sp.csr_matrix(A0)
         (stored(sp.save_npz, S0.tocsc(), compressed=False), stored(np.save, B0[None, :])),
         (stored(scipy.io.mmwrite, S0), stored(scipy.io.mmwrite, B0[:, None])),
         (stored(scipy.io.mmwrite, A0), B0.astype(int)),
+        (stored(scipy.io.savemat, {"A": A0, "b": B0, "s": {"A": 1}}), None),
+        (stored(scipy.io.savemat, {"K": S0}, do_compression=True), stored(scipy.io.savemat, {"b": B0, "A": A0})),
     ],
 )
 def test_an_own_matrix_is_accepted_in_every_format(matrix_, rhs):
@@ -337,6 +341,35 @@ def test_indices_of_a_sparse_file_are_checked():
     data = stored(np.savez, format=np.array(b"bsr"), shape=[2, 2], data=[1.0])
     with pytest.raises(ValueError, match="must be csr or csc, not bsr"):
         make("own", matrix=data, rhs=[1.0, 1.0])
+
+
+KINDS = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8", "bool")
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_matlab_files_are_read_as_by_scipy(kind, compressed):
+    """Full and sparse, with every class of numbers; SciPy's reader is the independent one."""
+    numbers = np.random.default_rng(4).integers(0, 2 if kind == "bool" else 100, (5, 3)).astype(kind)
+    some = {"A": numbers, "b": numbers[:, :1], "x": np.ones((1, 3))}
+    if kind in ("f8", "bool"):
+        some["A"] = sp.csc_matrix(numbers)
+    data = stored(scipy.io.savemat, some, do_compression=compressed)
+    right = scipy.io.loadmat(io.BytesIO(data))
+    A, b, x = own(None, data)
+    assert sp.issparse(A) == sp.issparse(right["A"])
+    dense, same = (each.toarray() if sp.issparse(each) else each for each in (A, right["A"]))
+    np.testing.assert_array_equal(dense, same)
+    assert dense.dtype == same.dtype or kind == "bool"
+    np.testing.assert_array_equal(b, right["b"][:, 0])
+    np.testing.assert_array_equal(x, right["x"][0])
+
+
+def test_a_matlab_file_of_the_other_byte_order_is_read():
+    made = np.array([[1.5, -2.0], [3.0, 4.0], [0.0, 6.0]])
+    number = hostile_files.element(9, made.astype(">f8").tobytes("F"), ">")
+    data = hostile_files.matlab(hostile_files.matlab_matrix("A", 6, (3, 2), number, order=">"), order=">")
+    np.testing.assert_array_equal(own(None, data, np.ones(3))[0], made)
 
 
 def test_n_of_an_own_matrix_is_its_number_of_columns():
