@@ -18,7 +18,7 @@ from app.labs.diffusion.view import PALETTES, DiffusionView
 from app.page.notices import Notices
 from app.page.theme import html_pane
 from app.page.typed_slider import DIGITS, TypedSlider, require_within
-from app.page.widgets import FULL, ValueWidgets, icon
+from app.page.widgets import FULL, NumberField, ValueWidgets, icon
 from app.tab.brush import Brush
 from app.tab.controls import (
     ComputeControls,
@@ -146,7 +146,10 @@ class DiffusionControls(Controls):
         self.source.upload.close()
 
     def on_event(self, event: Any) -> bool:
-        """Handle an engine event; return True if the image's field shows it."""
+        """Handle an engine event; return True if the image's field, or that of the pause, shows it."""
+        if isinstance(event, messages.Refused) and "pause_at" in event.kept:
+            self.pause.complain(event.text)
+            return True
         return isinstance(event, messages.Event) and self.source.on_event(event)
 
     # -- physics
@@ -161,7 +164,11 @@ class DiffusionControls(Controls):
         words = f"Shows {CLOSE} × {CLOSE} cells at the probe, {CALM} steps per frame. 0 shows the whole field."
         self._closely = html_pane(f"<p>{words}</p>", margin=(0, 8), visible=False)
         typed = TypedSlider(self.r, "r", self._require_allowed)
-        return column(typed.panel, self.unstable, self._closely, self.choice("edges"))
+        self.pause = NumberField(
+            "Pause at step", self.session.values["pause_at"], lambda value: self.session.change(pause_at=value),
+            whole=True, optional=True, helper_text="Empty: never.",
+        )  # fmt: skip
+        return column(typed.panel, self.unstable, self._closely, self.choice("edges"), self.pause.panel)
 
     def _require_allowed(self, r: float) -> None:
         """Raise ValueError for a typed r that the lab would refuse."""
@@ -232,6 +239,8 @@ class DiffusionControls(Controls):
         """Show values that were changed without these widgets, for instance because the engine refused others."""
         if "unstable" in values:
             self._show_limit()
+        if "pause_at" in values:
+            self.pause.show(values["pause_at"])
         super().show_values(values)
         self.source.show_values(values)
         self.display.show_values(values)

@@ -106,8 +106,9 @@ class Diffusion(Lab):
     """Forward Euler for u_t = D lap(u) on ny x nx cells of unit size: u' = u + r ((N + S) + (W + E) - 4 u).
 
     r = D dt / dx^2 is dimensionless and stable up to 1/4; `unstable=True` allows more, to show the instability. `field`
-    and `laplacian` are (ny, nx) arrays of `dtype`, row 0 at the bottom. Source: any text on finite differences, e.g.
-    Strikwerda, chapter 6; README.md in this folder.
+    and `laplacian` are (ny, nx) arrays of `dtype`, row 0 at the bottom. pause_at: the step at which an engine pauses
+    the lab; running it again continues. Source: any text on finite differences, e.g. Strikwerda, chapter 6; README.md
+    in this folder.
     """
 
     LAB = "diffusion"
@@ -147,6 +148,9 @@ class Diffusion(Lab):
     mode_p = param.Integer(default=3, bounds=(0, 64), label="Mode p, along x")
     mode_q = param.Integer(default=2, bounds=(0, 64), label="Mode q, along y")
     text = param.String(default="Fieldlab", regex=r"^[^\x00-\x1f]{1,40}$", label="Text")
+    pause_at = param.Integer(
+        default=None, allow_None=True, bounds=(0, None), label="Pause at step", doc="None: never. In an engine only."
+    )
     limits_field = param.Range(default=None, allow_None=True, label="Limits of the field", doc="None: automatic.")
     hold_limits = param.Boolean(default=False, label="Hold the limits", doc="Those that the field began with.")
     limits_laplacian = param.Range(default=None, allow_None=True, label="Limits of the Laplacian")
@@ -464,8 +468,10 @@ class Diffusion(Lab):
 
     @property
     def status(self) -> LabStatus:
-        """The status; unhealthy after a frame contained NaN or inf."""
-        return LabStatus(healthy=self.heat.nonfinite == 0)
+        """The status; unhealthy after a frame contained NaN or inf; `pause_at` stops it."""
+        at = self.pause_at
+        left = max(at - self.steps, 0) if at is not None else 0
+        return LabStatus(healthy=self.heat.nonfinite == 0, stops_after=left, goal=f"step {at} is reached")
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """Return field and Laplacian as rasters, the section as curve(s), and the facts and notes listed in picture.py.

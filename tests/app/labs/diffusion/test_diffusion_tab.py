@@ -479,3 +479,18 @@ def test_several_gpus_can_share_a_grid_where_they_are():
     tab.session.values["devices"] = "cuda:2,0"  # as a link may contain
     (choice,) = tab.controls._together(4)
     assert choice.value == "cuda:2,0"
+
+
+def test_the_field_of_the_pause_takes_a_step_and_shows_a_refusal():
+    tab = Sided()
+    field = tab.controls.pause.panel
+    field.value = "40"
+    assert tab.lab.status.stops_after == 40
+    tab.run(30)
+    assert tab.lab.status.stops_after == 10
+    field.value = "2.5"
+    assert (field.error_state, tab.lab.pause_at) == (True, 40)
+    tab.bring(pause_at=None)
+    assert (field.value, field.error_state, tab.lab.status.stops_after) == ("", False, 0)
+    assert tab.controls.on_event(messages.Refused("pause_at must be at least 0, not -3", kept={"pause_at": None}))
+    assert "not -3" in field.helper_text

@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pytest
+import scipy.io
 from PIL import Image
 
 from app.labs.l_curve.controls import LCurveControls
@@ -351,12 +352,16 @@ def test_undo_brings_back_the_file_that_another_one_replaced(loaded, shaw):
     np.testing.assert_allclose(loaded.lab.system.A.toarray(), shaw[1], rtol=1e-12)
 
 
-@pytest.mark.parametrize("form", ["npy", "csv"])
+@pytest.mark.parametrize("form", ["npy", "csv", "mat"])
 def test_a_dense_matrix_alone_waits_for_its_b(own, shaw, form):
     def written(array):
         """Return the bytes of a file in that format."""
         file = io.BytesIO()
-        np.save(file, array) if form == "npy" else np.savetxt(file, array, "%.17g", ",")
+        {
+            "npy": lambda: np.save(file, array),
+            "csv": lambda: np.savetxt(file, array, "%.17g", ","),
+            "mat": lambda: scipy.io.savemat(file, {"any": array}),
+        }[form]()
         return file.getvalue()
 
     own.give("matrix", f"A.{form}", written(shaw[1]))

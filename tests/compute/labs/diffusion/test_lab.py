@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import tracemalloc
 
 import numpy as np
@@ -10,9 +11,13 @@ import param
 import pytest
 from PIL import Image
 
+from compute.engine.lab_host import LabHost
+from compute.engine.messages import FramesThrough, Paused, Run, SetPace
+from compute.engine.shared_memory import FrameRing
 from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion, initial
 from compute.labs.diffusion.initial import PRESETS
+from tests.compute.engine.faulty import QuietSender
 
 
 def test_an_unstable_field_becomes_unhealthy_until_a_reset(diffusion):
@@ -332,3 +337,22 @@ def test_a_grey_picture_of_any_depth_spans_black_to_white(most):
     lab = Diffusion(ny=256, nx=256, backend="cpu_numpy", dtype="float64")
     lab.load_image(file.getvalue())
     np.testing.assert_allclose(255 * lab.field()[0], np.arange(256), atol=1e-9)
+
+
+def test_an_engine_pauses_the_lab_at_a_step_and_runs_it_on():
+    lab, sender = Diffusion(ny=16, nx=16, backend="cpu_numpy", pause_at=20), QuietSender()
+    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host")
+    host.handle(SetPace(1, 7))
+
+    def run():
+        host.handle(Run(1))
+        host.handle(FramesThrough(1, host.pacer.frames + 5))
+        while host.wakes_at(time.monotonic()) <= time.monotonic():
+            host.turn(time.monotonic(), 1.0)
+
+    run()
+    assert (lab.steps, host.pacer.running) == (20, False)
+    assert [event.reason for event in sender.said if isinstance(event, Paused)] == ["step 20 is reached"]
+    run()
+    assert (lab.steps > 20, host.pacer.running) == (True, True)
+    host.close()
