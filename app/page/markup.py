@@ -29,6 +29,13 @@ def plain(words: str, most: int = MOST) -> str:
     return text.replace(ICON, ": material/")
 
 
+def shown(text: str) -> str:
+    """Return `text` with a replacement character for each invisible one, except spaces, tabs and line ends."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
 def filled(template: str, **words: object) -> str:
     """Return the HTML `template` with escaped {names}: `filled("<p title='{why}'>{it}</p>", why=…, it=…)`."""
     return template.format(**{name: escape(plain(str(value))) for name, value in words.items()})

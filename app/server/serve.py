@@ -24,6 +24,7 @@ from app.server.first_screens import compile_first
 from compute import stories
 from compute.cli import serve_options, settings
 from compute.cli.serve_options import LOOPBACK
+from compute.own.exercises import files as exercises
 from compute.start import become
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/server/admission.py
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings.hand_on(serve_options.settings_of(chosen))
         serve_options.require_address(chosen.address)
         stories.name_folders(chosen.stories)
+        exercises.name_folders(chosen.exercises)
     except ValueError as error:  # includes StoryError and SettingsError
         parser.error(str(error))
     try:
@@ -57,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin, chosen.prefix or "") + chosen.show
     if chosen.sessions is not None:
         os.environ[SESSIONS] = str(chosen.sessions)
+    if chosen.results is not None:
+        os.environ[exercises.RESULTS] = str(chosen.results.resolve())
     if chosen.metrics:
         os.environ[METRICS] = "1"
     if chosen.log:

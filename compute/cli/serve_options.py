@@ -51,6 +51,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stories", action="append", type=Path, default=[], metavar="FOLDER", help="folder of additional stories"
     )
+    parser.add_argument(
+        "--exercises", action="append", type=Path, default=[], metavar="FOLDER",
+        help="folder of further exercises of fieldlab learn, whose texts the page lists",
+    )  # fmt: skip
+    parser.add_argument(
+        "--results", type=Path, metavar="FILE",
+        help="results of fieldlab learn, which every visitor's list of exercises shows: for a page of your own",
+    )  # fmt: skip
     parser.add_argument("--metrics", action="store_true", help="serve /metrics for Prometheus")
     parser.add_argument("--log", choices=("text", "json"), help="log format; json: one object per line (default text)")
     parser.add_argument(

@@ -27,8 +27,8 @@ from compute.export.link import packed
 from compute.export.scene import Scene
 from compute.files import documents
 from compute.files.files import require_writable, whole
-from compute.own import learning
-from compute.own.exercises import EXERCISES, exercise
+from compute.own import learning, results
+from compute.own.exercises import exercise, files, listed
 from compute.own.report import as_html, as_json, lines
 from compute.own.trial import LONGEST, Options, TrialReport, try_file
 from compute.own.verdict import recorded_roofs, reward
@@ -144,6 +144,10 @@ def show_on_page(path: Path, dtype: str, port: int) -> NoReturn:
 def add_learn(commands: Any) -> None:
     """Add `learn` to the commands."""
     parser = commands.add_parser("learn", help="ten exercises from array + 1 to streams; no GPU is needed")
+    parser.add_argument(
+        "--exercises", action="append", type=Path, default=[], metavar="FOLDER",
+        help="folder of further exercises, such as a course's; their checks are run",
+    )  # fmt: skip
     parser.set_defaults(run=_list)
     what = parser.add_subparsers(metavar="start | check | report")
     start = what.add_parser("start", help="write the files with their gaps into a folder")
@@ -161,8 +165,9 @@ def add_learn(commands: Any) -> None:
     report.set_defaults(run=_report)
 
 
-def _list(_chosen: argparse.Namespace, _command: str) -> int:
-    for number, one in enumerate(EXERCISES, start=1):
+def _list(chosen: argparse.Namespace, _command: str) -> int:
+    files.name_folders(chosen.exercises)
+    for number, one in enumerate(listed(), start=1):
         _say(f"{number:2}  {one.name:12} {one.title}")
     _say("fieldlab learn start; then fieldlab learn check add_one.py --student NAME")
     return 0
@@ -173,34 +178,37 @@ def _say(text: str) -> None:
 
 
 def _start(chosen: argparse.Namespace, _command: str) -> int:
-    for one in EXERCISES:
+    files.name_folders(chosen.exercises)
+    for one in listed():
         path = chosen.folder / f"{one.name}.py"
         if path.exists():
             _say(f"{path} exists already and is unchanged")
             continue
         with whole(path) as out:
             out.write(one.text)
-    _say(f"fill the gaps in {', '.join(f'{one.name}.py' for one in EXERCISES)}")
+    _say(f"fill the gaps in {', '.join(f'{one.name}.py' for one in listed())}")
     return 0
 
 
 def _check(chosen: argparse.Namespace, _command: str) -> int:
+    files.name_folders(chosen.exercises)
     student = chosen.student.strip()
-    if not 0 < len(student) <= learning.LONGEST_NAME:
-        raise ValueError(f"student must have 1 to {learning.LONGEST_NAME} characters, not {len(student)}")
+    if not 0 < len(student) <= results.LONGEST_NAME:
+        raise ValueError(f"student must have 1 to {results.LONGEST_NAME} characters, not {len(student)}")
     if not 0 < chosen.deadline <= LONGEST:
         raise ValueError(f"deadline must be more than 0 and at most {LONGEST:g} seconds, not {chosen.deadline}")
     answer = learning.check_answer(chosen.file, chosen.file.stem, student, chosen.deadline)
     _say(f"{answer.exercise}: {answer.text}.")
     if answer.passed and (said := reward(exercise(answer.exercise), recorded_roofs())):
         _say(said)
-    results = learning.save_answer(chosen.result, student, answer)
-    right = sum(one.passed for one in results.exercises.values())
-    _say(f"{right} of {len(EXERCISES)} are right; {chosen.result.name} says so")
+    saved = results.save_answer(chosen.result, student, answer)
+    right = sum(one.passed for one in saved.exercises.values())
+    _say(f"{right} of {len(listed())} are right; {chosen.result.name} says so")
     return 0 if answer.passed else WRONG
 
 
 def _report(chosen: argparse.Namespace, _command: str) -> int:
+    files.name_folders(chosen.exercises)
     every, bad = [], 0
     if chosen.csv:
         if chosen.csv.resolve() in {path.resolve() for path in chosen.files}:
@@ -208,11 +216,11 @@ def _report(chosen: argparse.Namespace, _command: str) -> int:
         require_writable(chosen.csv)
     for path in chosen.files:
         try:
-            every.append(learning.load_results(path))
-        except learning.ResultsRefused as error:
+            every.append(results.load_results(path))
+        except results.ResultsRefused as error:
             sys.stderr.write(f"fieldlab: {error}\n")
             bad += 1
-    head, *rows = learning.table(every)
+    head, *rows = results.table(every)
     shown = Table(*head)
     for row in rows:
         shown.add_row(*map(Text, row))

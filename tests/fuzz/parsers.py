@@ -38,7 +38,7 @@ from compute.labs.equations.language import read as read_equations
 from compute.labs.equations.passes import lower
 from compute.labs.l_curve.problems.own import own
 from compute.measure import records
-from compute.own import learning
+from compute.own import results
 from compute.own.exercises import EXERCISES
 from compute.stories import read_story
 from compute.ways.recorded import of_record
@@ -144,7 +144,7 @@ def abouts() -> list[bytes]:
 
 
 RESULT = {"passed": True, "tries": 2, "text": "right", "date": "2026-01-01T00:00:00+00:00", "digest": "0" * 64}
-RESULTS = {"schema": learning.SCHEMA, "student": "Ada", "exercises": {EXERCISES[0].name: RESULT}}
+RESULTS = {"schema": results.SCHEMA, "student": "Ada", "exercises": {EXERCISES[0].name: RESULT}}
 TOKEN = {"session_id": "abc", "session_expiry": 2_000_000_000, "headers": {}, "cookies": {}, "arguments": {}}
 HEAD, CONTENT = {"msgid": "1", "msgtype": "PATCH-DOC"}, {"events": [{"kind": "TitleChanged", "title": "x"}]}
 MESSAGE = "\n".join(json.dumps(part) for part in (HEAD, {}, CONTENT))
@@ -255,7 +255,7 @@ PARSERS = {
     ),
     "passwords, JSON": Parser(lambda: [b'{"ada": "lovelace1815"}'], as_file(lambda path: options("--auth", str(path)))),
     "story, Markdown, with notes": Parser(files("assets/stories/*.md"), as_file(read_story, "story.md")),
-    "results of a student, JSON": Parser(lambda: [json.dumps(RESULTS).encode()], as_file(learning.load_results)),
+    "results of a student, JSON": Parser(lambda: [json.dumps(RESULTS).encode()], as_file(results.load_results)),
     "record of a bench, JSON": Parser(files("assets/timings/*.json"), as_file(record)),
     "recording: a frame": Parser(frames, frame_file),
     "recording: what it is of": Parser(abouts, about_file),

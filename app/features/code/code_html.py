@@ -23,6 +23,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import CudaLexer, PythonLexer, WgslLexer
 from pygments.token import Token
 
+from app.page.markup import shown
 from compute.own.code_files import KERNEL, CodeFile
 from compute.own.code_tasks import HostFunction, Listing
 from compute.own.code_view import Instruction, KernelCode, occupancy
@@ -72,13 +73,6 @@ def _article(side: CodeSide, inside: str, facts: str = "") -> str:
     file = side.file
     head = f"<h3>{escape(shown(file.title))}</h3><code>{escape(shown(file.path.name))}</code><span>{facts}</span>"
     return f"<article class='{file.kind}'><header>{head}</header>{inside}</article>"
-
-
-def shown(text: str) -> str:
-    """Return `text` with a replacement character for each invisible one, except spaces, tabs and line ends."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)
 
 
 # -- the file

@@ -2,7 +2,7 @@
 
 A student's answer is compared with NumPy at sizes derived from the student's name, in three orders of blocks and
 threads, with every memory access recorded (compute/own/watch.py). Some exercises also limit launches, accesses or
-atomics. No GPU is needed.
+atomics. No GPU is needed. files.py documents further exercises from a teacher's folder.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any, Literal
 
 import numpy as np
 
 from compute.cli.arguments import named
+from compute.own.exercises.files import CHECK, ExerciseText, named_folders, texts_in
 from compute.own.watch import KernelLaunch
 
-HERE = Path(__file__).parent
+LARGEST_N = 4096  # hidden n of a folder's exercise: a simulator runs the answer
 BINS = 8
 Demand = Callable[[Sequence[KernelLaunch], int, int], str]  # (launches, streams, n) -> the unmet demand as text, or ""
 
@@ -28,25 +30,18 @@ def _nothing(launches: Sequence[KernelLaunch], streams: int, n: int) -> str:  # 
 
 
 @dataclass(frozen=True)
-class Exercise:
-    """One of the ten. inputs: (n, rng) -> arrays.
+class Exercise(ExerciseText):
+    """An exercise with its hidden part. inputs: (n, rng) -> arrays.
 
     reference: returns the expected results, or None after changing its inputs; large: range of the largest hidden n;
     demand: requirement beyond correct numbers; on: memory of the arrays passed to `solve`.
     """
 
-    name: str
-    title: str
     inputs: Callable[[int, np.random.Generator], tuple[Any, ...]]
     reference: Callable[..., Any]
     large: tuple[int, int] = (130, 400)
     demand: Demand = _nothing
     on: Literal["device", "host"] = "device"
-
-    @property
-    def text(self) -> str:
-        """Return the text of the file with its gap."""
-        return (HERE / f"{self.name}.py.txt").read_text(encoding="utf-8")
 
     def sizes(self, seed: int) -> tuple[int, ...]:
         """Return the hidden n: 1, an odd n, a neighbour of a multiple of 32, and a large n, no multiple of 16."""
@@ -189,6 +184,42 @@ EXERCISES = (
 )
 
 
+def listed() -> tuple[ExerciseText, ...]:
+    """Return the ten exercises, then those of the named folders; nothing of the latter runs."""
+    return (*EXERCISES, *(one for folder in named_folders() for one in texts_in(folder)))
+
+
 def exercise(name: str) -> Exercise:
-    """Return the exercise of that name. Raise ValueError, which lists the names, if it does not exist."""
-    return named("exercise", name, {one.name: one for one in EXERCISES})
+    """Return the exercise of that name; the hidden part of a folder's exercise is run for that.
+
+    Raise ValueError, which lists the names, if it does not exist, or its hidden part is invalid.
+    """
+    found = named("exercise", name, {one.name: one for one in listed()})
+    return found if isinstance(found, Exercise) else _completed(found)
+
+
+@cache
+def _completed(of: ExerciseText) -> Exercise:
+    """Run the hidden part of a folder's exercise."""
+    path = of.folder / f"{of.name}{CHECK}"
+    spec = spec_from_file_location(f"check_{of.name}", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} cannot be imported")
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ValueError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    parts = vars(module)
+    for function in ("inputs", "reference"):
+        if not callable(parts.get(function)):
+            raise ValueError(f"{path} must have a function {function}")  # noqa: TRY004 - of a file's contents
+    large, on, demand = parts.get("LARGE", (130, 400)), parts.get("ON", "device"), parts.get("demand", _nothing)
+    if on not in ("device", "host") or not callable(demand):
+        raise ValueError(f"{path}: ON must be 'device' or 'host', not {on!r}, and demand a function")
+    whole = isinstance(large, tuple) and len(large) == 2 and all(type(n) is int for n in large)
+    if not whole or not 130 <= large[0] < large[1] <= LARGEST_N:
+        raise ValueError(
+            f"{path}: LARGE must be two whole numbers, 130 <= lowest < highest <= {LARGEST_N}, not {large}"
+        )
+    return Exercise(of.name, of.title, parts["inputs"], parts["reference"], large, demand, on, folder=of.folder)

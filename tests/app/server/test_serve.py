@@ -14,6 +14,7 @@ from bokeh.server.util import create_hosts_allowlist
 
 from app.server import access, serve
 from compute.cli import serve_options, settings
+from compute.own.exercises import files as exercises
 from tests.app.served_page import run_script
 
 
@@ -186,3 +187,16 @@ def test_the_limit_of_open_files_is_raised_to_the_hard_one(monkeypatch, caplog, 
     assert all(part in warned[0] for part in said)
     monkeypatch.setitem(sys.modules, "resource", None)  # Windows has no such limit
     serve.raise_descriptor_limit()
+
+
+def test_exercises_and_results_are_named_in_the_environment(became, tmp_path, monkeypatch, capsys):
+    for name in (exercises.VARIABLE, exercises.RESULTS):
+        monkeypatch.setenv(name, "")
+    (tmp_path / "mine.py.txt").write_text('"""Mine."""\n# -- your code\n# -- end\n')
+    (tmp_path / "mine.check.py").write_text("raise SystemExit('never run here')")
+    became("--exercises", str(tmp_path), "--results", str(tmp_path / "ada.json"))
+    assert os.environ[exercises.VARIABLE] == str(tmp_path.resolve())
+    assert os.environ[exercises.RESULTS] == str((tmp_path / "ada.json").resolve())
+    with pytest.raises(SystemExit):
+        became("--exercises", str(tmp_path / "absent"))
+    assert "absent does not exist" in capsys.readouterr().err

@@ -8,9 +8,9 @@ import re
 import pytest
 
 from compute.__main__ import main
-from compute.own import learning
-from compute.own.exercises import EXERCISES, exercise, seed_of
-from compute.own.learning import (
+from compute.own import learning, results
+from compute.own.exercises import EXERCISES, exercise, files, seed_of
+from compute.own.results import (
     Answer,
     ExerciseResult,
     ResultsRefused,
@@ -136,7 +136,7 @@ def test_the_exercises_are_listed_and_existing_files_kept(tmp_path, capsys):
 
 
 def some(student, digest="d", passed=True, name="tile"):
-    return StudentResults(learning.SCHEMA, student, {name: ExerciseResult(passed, 3, "right", "now", digest)})
+    return StudentResults(results.SCHEMA, student, {name: ExerciseResult(passed, 3, "right", "now", digest)})
 
 
 def test_a_table_of_many(tmp_path, capsys):
@@ -172,9 +172,117 @@ ENTRY = {"passed": True, "tries": 1, "text": "", "date": "", "digest": ""}
 )  # fmt: skip
 def test_a_damaged_file_of_results_is_refused(tmp_path, change, message):
     path = tmp_path / "a.json"
-    path.write_text(json.dumps({"schema": learning.SCHEMA, "student": "Ada", "exercises": {}, **change}))
+    path.write_text(json.dumps({"schema": results.SCHEMA, "student": "Ada", "exercises": {}, **change}))
     with pytest.raises(ResultsRefused, match=re.escape(message)):
         load_results(path)
     path.write_text(" " * (2**20 + 1))
     with pytest.raises(ResultsRefused, match="more than 1048576 bytes"):
         load_results(path)
+
+
+# -- exercises from a folder
+
+AXPY = '''"""Add a multiple of x to y.
+
+One thread an element: y = 3 x + y.
+"""
+
+from numba import cuda
+
+
+# -- your code
+@cuda.jit
+def axpy(x, y):
+    i = cuda.grid(1)
+    ...
+# -- end
+
+
+def solve(x, y):
+    axpy[-(-x.size // 64), 64](x, y)
+'''
+CHECK = """
+def inputs(n, rng):
+    return rng.random(n, dtype="float32"), rng.random(n, dtype="float32")
+
+def reference(x, y):
+    y += 3 * x
+
+def demand(launches, streams, n):
+    reads = sum(one.reads for one in launches)
+    return "" if reads <= 2 * n else f"there are {reads} reads; {2 * n} would do"
+"""
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """Return a teacher's folder with the exercise axpy; the environment is restored afterwards."""
+    monkeypatch.setenv(files.VARIABLE, "")
+    folder = tmp_path / "course"
+    folder.mkdir()
+    (folder / "axpy.py.txt").write_text(AXPY)
+    (folder / "axpy.check.py").write_text(CHECK)
+    return folder
+
+
+def test_an_exercise_from_a_folder_is_listed_written_and_checked(course, tmp_path, capsys):
+    learn = ["learn", "--exercises", str(course)]
+    assert main(learn) == 0
+    assert re.search(r"^11  axpy +Add a multiple of x to y$", capsys.readouterr().out, re.MULTILINE)
+    answers, result = tmp_path / "answers", tmp_path / "ada.json"
+    answers.mkdir()
+    assert main([*learn, "start", str(answers)]) == 0
+    path, said = answers / "axpy.py", []
+    assert path.read_text() == AXPY
+    right = "    if i < x.size:\n        y[i] += 3 * x[i]"
+    for gap in ("    ...", "    y[i] += 3 * x[i]", right.replace("3 *", "2 *"), f"{right} + 0 * x[i]", right):
+        path.write_text(AXPY.replace("    ...", gap))
+        capsys.readouterr()
+        code = main([*learn, "check", str(path), "--student", "Ada", "--result", str(result)])
+        said.append((code, capsys.readouterr().out.partition("\n")[0]))
+    assert [code for code, _ in said] == [1, 1, 1, 1, 0]
+    for (_, found), words in zip(
+        said, ("still empty", "thread 1 of", "axpy: ", "would do", "right, at n = 1"), strict=True
+    ):
+        assert words in found
+    assert "axpy" in load_results(result).exercises
+    assert main([*learn, "report", str(result)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "check", "words"),
+    [
+        ("axpy", AXPY, None, "axpy.check.py must be in the same folder"),
+        ("tile", AXPY, CHECK, "an exercise of this name exists already"),
+        ("Axpy 2", AXPY, CHECK, "its name must have lower-case letters"),
+        ("axpy", "def f(:", CHECK, "must be Python"),
+        ("axpy", AXPY.replace("# -- end", ""), CHECK, "must have one gap"),
+        ("axpy", "# -- your code\n# -- end\n", CHECK, "must be a title"),
+        ("axpy", AXPY + "#" * files.LONGEST, CHECK, f"at most {files.LONGEST} bytes"),
+    ],
+)
+def test_an_invalid_exercise_of_a_folder_is_refused(tmp_path, monkeypatch, capsys, name, text, check, words):
+    monkeypatch.setenv(files.VARIABLE, "")
+    (tmp_path / f"{name}.py.txt").write_text(text)
+    if check is not None:
+        (tmp_path / f"{name}.check.py").write_text(check)
+    assert main(["learn", "--exercises", str(tmp_path)]) == 2
+    assert words in capsys.readouterr().err
+    assert main(["learn", "--exercises", str(tmp_path / "absent")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        (CHECK.replace("def reference", "def other"), "must have a function reference"),
+        (f"{CHECK}\nLARGE = 5, 9", "130 <= lowest < highest <= 4096, not (5, 9)"),
+        (f"{CHECK}\nON = 'moon'", "ON must be 'device' or 'host', not 'moon'"),
+        ("import no_such_library_for_fieldlab", "cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_an_invalid_hidden_part_is_refused(course, capsys, check, words):
+    (course / "axpy.check.py").write_text(check)
+    path = course / "axpy.py"
+    path.write_text(AXPY)
+    assert main(["learn", "--exercises", str(course), "check", str(path), "--student", "Ada"]) == 2
+    assert words in capsys.readouterr().err
