@@ -114,18 +114,22 @@ def test_presenter_mode_cuts_nothing_and_is_legible_from_the_back_row(at, lab):
 
 @pytest.mark.parametrize("presenting", [False, True])
 def test_the_plot_of_the_second_panel_fits(at, presenting):
-    """It is next to the picture or below it, and not larger; the editor, which needs its room, is hidden."""
+    """It is next to the picture or below it, not larger, and not a strip; on a phone also below the editor."""
     shown = at("Equations")
     page = shown.page
     keys = ("v", "f", "p") if presenting else ("v", "f")
-    for key in keys:
-        shown.key(key)
-    shown.until(lambda: page.locator(".bar.presenting").count() == presenting)
+    shown.key("v")
     try:
+        assert faults_at(page, "phone", LARGE) == {}
+        assert comes(page, lambda: len(plots(page)) == 2)
+        for key in keys[1:]:
+            shown.key(key)
+        shown.until(lambda: page.locator(".bar.presenting").count() == presenting)
         for name in PRESENTED if presenting else SIZES:
             back = presenting and SIZES[name][1] >= BACK_ROW and SIZES[name] != PHONE
             assert faults_at(page, name, LARGER if back else LARGE) == {}
             assert comes(page, lambda: len(plots(page)) == 2), name
+            assert comes(page, lambda least=SIZES[name][1] / 8: plots(page)[1][1] >= least), (name, plots(page))
     finally:
         for key in (*keys[1:], "v", "v", "v"):
             shown.key(key)

@@ -16,6 +16,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.labs.equations.typeset import STYLE, error_html, refusal_html, typeset
+from app.page.markup import plain
 from app.page.theme import html_pane
 from app.page.widgets import FULL, Card, card_script
 from app.server.widget_values import MOST_TEXT
@@ -32,6 +33,8 @@ EDITOR = "equations-text"  # CSS class, for editor.js
 MONOSPACE = "'Roboto Mono', 'Liberation Mono', Menlo, Consolas, monospace"
 HINT = "Applied after a pause, or by Ctrl+Enter."
 FAULTY = "The lab continues with the previous text."
+# A fading lower edge shows that a part can be scrolled; below the equations, it is empty.
+SCROLLED = {"overflow": "hidden auto", "mask-image": "linear-gradient(to top, transparent, black 16px)"}
 STYLE_OF_TEXT = {
     "& textarea": {"fontFamily": MONOSPACE, "fontSize": "0.875rem", "lineHeight": 1.5, "whiteSpace": "pre",
                    "overflowX": "auto !important"},
@@ -65,6 +68,11 @@ class EditorKeys(Card):
         self.content = {**place, "number": self.content.get("number", 0) + 1}  # the number makes it a change
 
 
+def least_height(line: int) -> int:
+    """Return the px of height of the least text, without the equations. line: height of a line in px."""
+    return AROUND_TEXT + LEAST_ROWS * line
+
+
 class EquationEditor:
     """The editor of one tab, `panel`: the text in `writing`, the equations or the error in `reading`.
 
@@ -75,6 +83,7 @@ class EquationEditor:
         self._document, self._apply = document, apply
         self._timers: list[Any] = []
         self._error: EquationError | None = None
+        self._why = ""  # the fault of the typed text, "" without one
         self._showing = False  # whether the text is set from outside, not typed
         self.text, self.system = text, read(text)
         self.field = pmui.TextAreaInput(
@@ -90,9 +99,9 @@ class EquationEditor:
         )
         self.jump.on_click(lambda event: self._go_to_error())
         self.typeset = html_pane(typeset(self.system), STYLE)
-        style: dict[str, Any] = {"margin": 0, "sizing_mode": "fixed", "styles": {"overflow": "hidden auto"}}
-        self.writing = pn.Column(self.field, self.keys, **style)
-        self.reading = pn.Column(self.fault, self.jump, self.typeset, **style)
+        style: dict[str, Any] = {"margin": 0, "sizing_mode": "fixed"}
+        self.writing = pn.Column(self.field, self.keys, styles={"overflow": "hidden auto"}, **style)
+        self.reading = pn.Column(self.fault, self.jump, self.typeset, styles=SCROLLED, **style)
         self.panel = pn.Row(self.writing, self.reading, margin=0, sizing_mode="fixed", styles=WRAPPED)
 
     @property
@@ -103,14 +112,17 @@ class EquationEditor:
     def resize(self, width: int, height: int, line: int) -> None:
         """Fit into width x height px, with the equations next to the text, or below it in a narrow window.
 
-        line: height of a line of the text in px.
+        In a window that is too low for both, only the text is shown, and its error below it. line: height of a line of
+        the text in px.
         """
         side_by_side = width >= LEAST_PAIR
+        self.reading.visible = side_by_side or height > least_height(line)
+        self._mark(self._why)
         each = width // 2 if side_by_side else width
-        high = height if side_by_side else round(SHARE_OF_TEXT * height)
+        high = height if side_by_side or not self.reading.visible else round(SHARE_OF_TEXT * height)
         self.field.rows = max(LEAST_ROWS, (high - AROUND_TEXT) // line)
         self.writing.param.update(width=each, height=high)
-        self.reading.param.update(width=each, height=high if side_by_side else height - high)
+        self.reading.param.update(width=each, height=high if side_by_side else max(height - high, 1))
         self.panel.param.update(width=width, height=height)
 
     def show(self, text: str) -> None:
@@ -136,7 +148,7 @@ class EquationEditor:
         self._put(typed)
         self.typeset.object = typeset(self.system, old=True)
         self.fault.param.update(object=refusal_html(reason), visible=True)
-        self._mark(True)
+        self._mark(f"Refused: {reason}")
 
     def close(self) -> None:
         """Cancel the timers, when the page closes."""
@@ -207,10 +219,13 @@ class EquationEditor:
         self._error = error
         self.fault.param.update(object=error_html(error) if error else "", visible=error is not None)
         self.jump.visible = error is not None
-        self._mark(error is not None)
+        self._mark(f"Line {error.line}, column {error.column}: {error.message}" if error else "")
 
-    def _mark(self, faulty: bool) -> None:
-        self.field.param.update(error_state=faulty, helper_text=FAULTY if faulty else HINT)
+    def _mark(self, why: str) -> None:
+        """Mark the text as faulty unless `why` is empty."""
+        self._why = why
+        hint = FAULTY if self.reading.visible else plain(why)
+        self.field.param.update(error_state=bool(why), helper_text=hint if why else HINT)
 
     def _go_to_error(self) -> None:
         if self._error is not None:

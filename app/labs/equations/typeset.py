@@ -10,7 +10,7 @@ from compute.labs.equations.mathematics import equations, latex, symbol
 from compute.labs.equations.tree import EquationError, Node, System, words
 
 STYLE = """
-.typed { overflow-x: auto; padding: 4px 8px; scrollbar-width: thin; }
+.typed { overflow-x: auto; padding: 4px 8px 16px; scrollbar-width: thin; }
 .typed .equation { margin: 0; padding: 0; }
 .typed .equation math { font-size: var(--body); }
 .typed.old { opacity: 0.65; }

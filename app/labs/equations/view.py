@@ -7,11 +7,11 @@ equations are typeset above the panels.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isclose, nan, sqrt
+from math import isclose, nan, prod, sqrt
 
 import panel as pn
 
-from app.labs.equations.editor import EquationEditor
+from app.labs.equations.editor import LEAST_PAIR, SCROLLED, EquationEditor, least_height
 from app.labs.equations.second_plot import SecondPlot
 from app.labs.equations.typeset import STYLE, typeset
 from app.labs.plain.parts import largest_scale
@@ -33,15 +33,16 @@ PLOT = "plot"  # name of the plot among the panels
 HEADING = 36  # px of height
 SMALLEST, SCANTIEST = 128, 16  # px of a picture: below, the colour bars are hidden; the second is its minimum
 # Width and height of the editor in px, larger in presenter mode as its type is, and its share of the area.
-LEAST_EDITOR, MOST_EDITOR, SHARE = (360, 200), (560, 340), (0.36, 0.38)
+LEAST_EDITOR, MOST_EDITOR, SHARE = (360, 200), (560, 340), (0.36, 0.32)
 LEAST_PICTURES = (200, 200)  # px of width and height next to and below the editor; without, it covers the main area
 TEXT_LINE = 1.5  # height of a line of the text, in type sizes
 LINE, MOST_SHARE = 40, 0.3  # px of height of a typeset equation; share of the height, for all of them
 LOW = 360  # px of height: lower windows show no typeset equations above the pictures, nor an editor instead of them
 MOST_TITLE = 32  # characters of a colour bar's title
-LEAST_PLOT = (300, 168)  # px of width and height of a plot
+LEAST_PLOT, PLOT_SHARE = (300, 168), (0.3, 0.22)  # px of width and height of a plot, and share of the room, at least
 NARROWEST, MOST_PLOT = 240, 320  # px of width of a plot below the picture at least, and of its height at most
-WORTH = 1.15  # factor by which the picture must be larger with the plot next to it than with the plot below it
+WORTH = 1.15  # factor by which the picture must be larger with a plot next to it that is smaller than the one below it
+FINER = 1.25  # pixels of a raster per px of its picture at most: 256 cells in 206 px are not reduced to 128
 BOLD = 1.25  # width of a title's letter, in digits of the smallest size
 TINY = 1e-9  # of a side: a smaller movement is rounding
 WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
@@ -92,7 +93,7 @@ class EquationsView(RasterView):
             name: pn.Column(self._titles[name], pane, margin=0, sizing_mode="fixed")
             for name, pane in self._panes.items()
         }
-        self._equations = html_pane("", STYLE, sizing_mode="fixed", visible=False, styles={"overflow": "hidden auto"})
+        self._equations = html_pane("", STYLE, sizing_mode="fixed", visible=False, styles=SCROLLED)
         self._equations_of = ""  # the text
         self._row = pn.Row(*self._columns.values(), margin=0, sizing_mode="fixed", styles=WRAPPED)
         self.panel = pn.Row(
@@ -128,6 +129,9 @@ class EquationsView(RasterView):
             _part(side, larger * least, larger * most, share)
             for side, least, most, share in zip(self.size, LEAST_EDITOR, MOST_EDITOR, SHARE, strict=True)
         )
+        line = round(TEXT_LINE * type_size(self.presenter))
+        if self.plotting and width < LEAST_PAIR:  # a phone
+            above = least_height(line)
         rooms = [(width - across, height), (width, height - above)]
         fitting = [
             room for room in rooms if all(side >= least for side, least in zip(room, LEAST_PICTURES, strict=True))
@@ -143,7 +147,7 @@ class EquationsView(RasterView):
         self.editor.panel.visible = editing
         self._equations.param.update(visible=not editing and editor[1] > 0, width=width, height=max(editor[1], 1))
         if editing:
-            self.editor.resize(*editor, round(TEXT_LINE * type_size(self.presenter)))
+            self.editor.resize(*editor, line)
         self._row.visible = bool(fitting) or not editing or not self.drawn  # a hidden plot is never drawn
         self._arrange_pictures(room)
 
@@ -183,16 +187,19 @@ class EquationsView(RasterView):
 
         if not plotting:
             return Fit(scale(0, 0), count, bar, title)
-        beside, below = scale(LEAST_PLOT[0] + GRID, 0), scale(0, LEAST_PLOT[1] + GRID + title)
-        largest = below if beside < WORTH * below else beside
-        width, height = int(nx * largest) + wider, int(ny * largest) + higher  # of the picture with its axes
-        left = room[0] - width - 2 * GRID, room[1] - height - 2 * (GRID + title)
-        if largest == below:
-            size = min(max(width, NARROWEST), room[0] - GRID), min(left[1], height, MOST_PLOT)
-        else:
-            across = min(left[0], width)
-            size = across, min(max(LEAST_PLOT[1], min(height, across)), room[1] - GRID - title)
-        return Fit(largest, count, bar, title, size, largest == below)
+        across, down = (
+            max(least, int(share * side)) for side, least, share in zip(room, LEAST_PLOT, PLOT_SHARE, strict=True)
+        )
+        beside, below = scale(across + GRID, 0), scale(0, down + GRID + title)
+        width, height = int(nx * below) + wider, int(ny * below) + higher  # of the picture with its axes
+        left = room[1] - height - 2 * (GRID + title)
+        under = min(max(width, NARROWEST), room[0] - GRID), min(left, height, max(down, MOST_PLOT))
+        width, height = int(nx * beside) + wider, int(ny * beside) + higher
+        across = min(room[0] - width - 2 * GRID, width)
+        aside = across, min(max(down, min(height, across)), room[1] - GRID - title)
+        if beside >= (below if prod(aside) > prod(under) else WORTH * below):
+            return Fit(beside, count, bar, title, aside)
+        return Fit(below, count, bar, title, under, below=True)
 
     def _arrange_pictures(self, room: Size) -> None:
         """Arrange the panels in as many rows as make the pictures largest."""
@@ -206,9 +213,8 @@ class EquationsView(RasterView):
         if fit.below:  # as wide as the row, so that it wraps below the picture
             self._columns[PLOT].width = room[0]
         self._row.param.update(width=room[0], height=max(room[1], 1))
-        sharp = min(
-            1.0, sqrt(MAX_PIXELS / (size[0] * size[1]))
-        )  # a 4K screen has more pixels than the limit of a frame
+        # a 4K screen has more pixels than the limit of a frame
+        sharp = min(FINER, sqrt(MAX_PIXELS / (size[0] * size[1])))
         self.session.set_view(self.pictures.view, (int(size[1] * sharp), int(size[0] * sharp)))
 
     def _arrange_panel(self, name: str, shown: bool, title: int) -> None:

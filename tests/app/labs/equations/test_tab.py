@@ -16,6 +16,7 @@ from app.tab.plots import StrokePoint
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.compilation import Interim
 from compute.labs.equations import Equations
+from compute.labs.equations.lab import PANELS
 from compute.labs.equations.presets import presets
 from tests.direct import DirectSession
 
@@ -26,7 +27,7 @@ class Tab:
     """View and controls of one session, whose lab computes in this process."""
 
     def __init__(self, text=GRAY_SCOTT, size=(1200, 800), **values):
-        self.session = DirectSession(Equations(backend="cpu_numpy", ny=24, nx=32, text=text, **values))
+        self.session = DirectSession(Equations(**{"backend": "cpu_numpy", "ny": 24, "nx": 32, "text": text, **values}))
         self.told = []
         self.view = EquationsView(self.session, size)
         self.controls = EquationsControls(self.session, self.view, SimpleNamespace())
@@ -415,6 +416,38 @@ def test_picture_and_plot_fit_into_the_main_area(size, editing, presenter):
         assert beside or sum(each.height for each in columns) <= row.height
         assert max(each.width for each in columns) <= row.width
         assert max(each.height for each in columns) <= row.height
+
+
+@pytest.mark.parametrize("editing", [True, False])
+@pytest.mark.parametrize("kind", PANELS[1:])
+@pytest.mark.parametrize(("size", "least"), [((366, 580), 160), ((680, 620), 240), ((3240, 2060), 400)], ids=str)
+def test_a_plot_is_visible_and_large_from_a_phone_to_4k(size, least, kind, editing):
+    """The editor of a phone leaves room for it; on a large screen, it is next to the picture, not a strip below it."""
+    tab = Tab(size=size, second_panel=kind)
+    tab.view.show_editor(editing)
+    assert tab.view.editor.panel.visible == editing
+    assert tab.view._columns["plot"].visible
+    assert tab.view.plot.curves.figure.height >= least
+
+
+def test_an_error_is_below_the_text_if_there_is_no_room_next_to_it():
+    tab = Tab(size=(366, 580), second_panel="profile")
+    editor = tab.view.editor
+    assert not editor.reading.visible
+    tab.type("u_t = lpa(u)")
+    assert (editor.field.error_state, editor.field.helper_text) == (
+        True, "Line 1, column 7: unknown function 'lpa'; did you mean 'lap'?"
+    )  # fmt: skip
+    tab.view.size = (680, 620)
+    tab.view.arrange()
+    assert editor.reading.visible
+    assert editor.field.helper_text == "The lab continues with the previous text."
+
+
+def test_a_raster_is_finer_than_its_picture_but_not_reduced_to_half_its_cells():
+    tab = Tab(size=(680, 620), ny=256, nx=256)
+    assert 200 < tab.view.pictures.plots["field"].figure.frame_width < 256
+    assert min(tab.session.shown.pixels) >= 256
 
 
 @pytest.mark.parametrize("size", [(200, 160), (600, 560), (816, 560), (1296, 900), (3200, 2000)])
