@@ -31,7 +31,7 @@ class StrokePart:
 class Brush:
     """Collects the points of strokes and sends them once per turn of the event loop, whether the lab runs or not.
 
-    into(): return further arguments of the lab's action `paint`.
+    into(): return arguments of the lab's action `paint`, further ones or in place of the brush's.
     """
 
     def __init__(
@@ -86,4 +86,5 @@ class Brush:
         radius = max(0.5, self.radius.value / 100 * side)
         for part in parts:
             points = part.points[-MAX_POINTS:]
-            self.session.act("paint", points=points, value=value, radius=radius, begins=part.begins, **self._into())
+            own = {"points": points, "value": value, "radius": radius, "begins": part.begins}
+            self.session.act("paint", **{**own, **self._into()})

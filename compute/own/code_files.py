@@ -61,8 +61,8 @@ class CodeFile:
 
     @property
     def label(self) -> str:
-        """Return the name for lists."""
-        return f"{self.title}: {self.path.name}"
+        """Return the name for lists; a generated file's own name is a hash."""
+        return self.title if self.values else f"{self.title}: {self.path.name}"
 
     @property
     def kind(self) -> Literal["cpu", "gpu"]:

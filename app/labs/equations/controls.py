@@ -19,7 +19,7 @@ from app.labs.equations.preset_tiles import PresetAbout, PresetTiles
 from app.labs.equations.second_panel import SecondPanel, valid
 from app.labs.equations.second_picture import AS_IN_TEXT, checked
 from app.labs.equations.sliders import ParameterSliders, values_after
-from app.labs.equations.text_image import TextImage
+from app.labs.equations.text_image import WALL, TextImage
 from app.labs.equations.text_settings import Rewriting, TextSettings
 from app.labs.equations.view import PALETTES, EquationsView
 from app.page.notices import Notices
@@ -44,7 +44,7 @@ from compute.lab.frames import Frame
 from compute.labs.equations.language import read
 from compute.labs.equations.presets import Preset, presets
 from compute.labs.equations.programs import SLOTS, alike, full_text
-from compute.labs.equations.rewriting import with_time_step
+from compute.labs.equations.rewriting import with_time_step, with_wall
 from compute.labs.equations.tree import EquationError, System
 
 SIDES = (64, 128, 256, 512, 1024, 2048, 4096)  # of grids, in cells
@@ -67,9 +67,10 @@ class EquationsControls(Controls):
         self.about = PresetAbout(self._load)
         self.tiles = PresetTiles(presets(), self._load, self.about.open)
         self.dialogs = [self.about.panel]
-        self.brush = Brush(session, lab_view.pictures, lambda: {"field": self.into.value})
+        self.brush = Brush(session, lab_view.pictures, self._into)
         self.settings = TextSettings(self._rewrite, self._set_step)
-        self.into = pmui.Select(label="Paint into", options=list(self._system.fields), size="small", **FULL)
+        self.into = pmui.Select(label="Paint into", size="small", **FULL)
+        self.into.param.watch(lambda event: self._paint_into(event.new), "value")
         self.image = TextImage(session, self._use_text)
         groups = {
             "Field": column(self.tiles, self.brush.panel, self.into, self.image.panel),
@@ -171,11 +172,12 @@ class EquationsControls(Controls):
         self.tiles.show(text)
         self.second.show(system)
         self.settings.show(system, system.dt if values["time_step"] is None else values["time_step"])
-        arrays = [*system.fields, *(["wall"] if system.wall is not None else [])]
-        into = self.into.value if self.into.value in arrays else arrays[0]
-        self.into.param.update(options=arrays, value=into, visible=len(arrays) > 1)
+        walled = system.wall is not None
+        arrays = {name: name for name in system.fields} | {WALL if walled else f"{WALL} (begins again)": WALL}
+        known = self.into.value in system.fields or (walled and self.into.value == WALL)
         self.image.show(text, system)
         with self._quiet():
+            self.into.param.update(options=arrays, value=self.into.value if known else system.fields[0])
             first = values["first_picture"] or system.fields[0]
             self.first.param.update(options=list(system.fields), value=first, visible=len(system.fields) > 1)
         self.hold.value = values["limits_field"] is not None
@@ -237,6 +239,25 @@ class EquationsControls(Controls):
         for name in concerned:
             shown[name](event.text)
         return bool(concerned)
+
+    # -- painting
+
+    def _paint_into(self, name: str) -> None:
+        """Use another array for strokes; the wall is added to a text without one."""
+        self.brush.value.visible = name != WALL  # it is 1 there
+        if self._following or name != WALL or self._system.wall is not None:
+            return
+        try:
+            self._rewrite(with_wall)
+        except ValueError as error:
+            self.notices.tell("warning", str(error))
+            with self._quiet():
+                self.into.value = self._system.fields[0]
+
+    def _into(self) -> dict[str, Any]:
+        """Return the arguments of a stroke for the chosen array."""
+        wall = {"value": float(self.brush.mode.value != "erase")} if self.into.value == WALL else {}
+        return {"field": self.into.value, **wall}
 
     # -- physics
 

@@ -21,10 +21,12 @@ def generated_files(text: str, dtype: str) -> tuple[CodeFile, ...]:
     program, found = program_of(text), []
     for backend in Equations.backends():
         form = FORM_OF[backend.name]
-        for source in program.sources(form, dtype if dtype in backend.dtypes else backend.dtypes[0]):
+        sources = program.sources(form, dtype if dtype in backend.dtypes else backend.dtypes[0])
+        for number, source in enumerate(sources, 1):
             path = stored(source, SUFFIXES.get(form, ".py"))
             own = (("variant", "one-step"),) if form == "numba" else ()
-            file = CodeFile(backend.label, path, backend, Equations.LAB, values=(("text", text), *own))
+            title = f"{backend.label}, pass {number} of {len(sources)}" if len(sources) > 1 else backend.label
+            file = CodeFile(title, path, backend, Equations.LAB, values=(("text", text), *own))
             found.append(file)
             if form == "wgsl":
                 found.append(file.compiled(wgsl.WgslProgram(path, exact=PRODUCTS)))

@@ -1,4 +1,4 @@
-"""Texts with another scheme, time step, edges or initial image: the statement is replaced in place, or appended.
+"""Texts with another scheme, time step, edges, wall or initial image: the statement is replaced in place, or appended.
 
 All other statements, comments and blank lines stay. Each function returns a valid text, or raises EquationError.
 """
@@ -38,6 +38,11 @@ def with_edges(text: str, edge: Edge, field: str = "") -> str:
     text = _with_edge(text, field, edge)
     others = system.edge(DEFAULT)  # of all arrays without their own
     return _checked(text if read(text).edge(DEFAULT) == others else _with_edge(text, DEFAULT, others))
+
+
+def with_wall(text: str) -> str:
+    """Return a text with a wall, for now of no cells; a text with one is returned as it is."""
+    return text if read(text).wall is not None else _checked(_with(text, r"wall\s*=", "wall = 0"))
 
 
 def with_image(text: str, array: str) -> str:

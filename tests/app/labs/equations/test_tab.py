@@ -491,20 +491,52 @@ def test_equations_are_typeset_above_the_pictures_while_the_editor_is_hidden():
 def test_fields_and_walls_are_painted():
     tab = Tab()
     controls = tab.controls
-    assert controls.into.options == ["u", "v"]
+    assert list(controls.into.options.values()) == ["u", "v", "wall"]
     controls.brush.mode.value, controls.brush.value.value, controls.into.value = "paint", 2.0, "v"
     controls.brush.stroke(StrokePoint(16.0, 12.0, end=True))
     assert tab.lab.field("v")[12, 16] == 2
     assert tab.lab.field("u").max() <= 1
     tab.pick("fisher_maze")
-    assert controls.into.options == ["u", "wall"]
+    assert controls.into.options == {"u": "u", "wall": "wall"}
     controls.into.value, controls.brush.value.value = "wall", 1.0
     before = tab.lab.field("wall").sum()
     controls.brush.stroke(StrokePoint(2.0, 2.0, end=True))
     assert tab.lab.field("wall").sum() > before
     tab.pick("heat")
-    assert (controls.into.value, controls.into.visible) == ("u", False)
+    assert (controls.into.value, tab.lab.text) == ("u", presets()["heat"].text)
     assert tab.told == []
+
+
+def test_a_wall_is_added_to_a_text_and_painted_and_erased_whatever_the_brush_value():
+    tab = Tab()
+    controls = tab.controls
+    assert controls.into.options == {"u": "u", "v": "v", "wall (begins again)": "wall"}
+    controls.brush.mode.value, controls.brush.value.value, controls.into.value = "paint", 0.35, "wall"
+    assert tab.lab.text == f"{GRAY_SCOTT}wall = 0\n"
+    assert tab.view.editor.text == tab.lab.text
+    assert not controls.brush.value.visible
+    assert (controls.into.value, list(controls.into.options)) == ("wall", ["u", "v", "wall"])
+    controls.brush.stroke(StrokePoint(16.0, 12.0, end=True))
+    assert tab.lab.field("wall")[12, 16] == 1
+    controls.brush.mode.value = "erase"
+    controls.brush.stroke(StrokePoint(16.0, 12.0, end=True))
+    assert not tab.lab.field("wall").any()
+    controls.into.value, controls.brush.mode.value = "v", "paint"
+    assert controls.brush.value.visible
+    controls.brush.stroke(StrokePoint(16.0, 12.0, end=True))
+    assert tab.lab.field("v")[12, 16] == pytest.approx(0.35)
+    assert tab.told == []
+    tab.pick("gray_scott")
+    assert controls.into.value == "v"
+
+
+def test_a_wall_is_not_added_to_a_text_with_a_mistake():
+    tab = Tab()
+    tab.controls.notices = SimpleNamespace(tell=lambda kind, text: tab.told.append(text))
+    tab.type("u_t = lpa(u)")
+    tab.controls.into.value = "wall"
+    assert tab.told == ["Correct the text first, line 1, column 7: unknown function 'lpa'; did you mean 'lap'?"]
+    assert (tab.lab.text, tab.controls.into.value) == (GRAY_SCOTT, "u")
 
 
 def test_undo_brings_the_text_and_its_values_back_in_every_widget():
