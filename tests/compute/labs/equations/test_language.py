@@ -340,7 +340,7 @@ def test_damaged_presets_are_bounded(seed):
                     text[:at]
                     + rng.choice(["", rng.choice(pieces), text[rng.randrange(len(text)) :][:20]])
                     + text[at + length :]
-                )
+                ) or "u"
             survives(text)
 
 
