@@ -11,7 +11,7 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -299,10 +299,13 @@ def save(picture: Image.Image, path: Path) -> None:
     print(path, path.stat().st_size, flush=True)
 
 
-def take(states: Mapping[str, State], size: tuple[int, int], look: Callable[[str, str, Page], object]) -> list[str]:
-    """Walk one page through `states` in each scheme and call look(name, scheme, page) in each state.
+Look = Callable[[str, str, tuple[int, int], Page], object]
 
-    Returns a description of each state that failed.
+
+def take(states: Mapping[str, State], sizes: Sequence[tuple[int, int]], look: Look) -> list[str]:
+    """Walk a page of each size through `states` in each scheme and call look(name, scheme, size, page) in each state.
+
+    All pages are of one server, which compiles everything once. Returns a description of each state that failed.
     """
     path = find()
     if path is None:
@@ -314,20 +317,21 @@ def take(states: Mapping[str, State], size: tuple[int, int], look: Callable[[str
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"]) as browser,
     ):
-        page = browser.new_page(viewport={"width": size[0], "height": size[1]})
-        page.set_default_timeout(60_000)
-        for scheme in SCHEMES:
-            walk = Walk(browser, page, server, scheme, PHONE if size == SIZE else size)
-            walk.load()
-            for name, state in states.items():
-                try:
-                    with state(walk) as shown:
-                        shown.wait_for_timeout(CALM)
-                        look(name, scheme, shown)
-                except Exception as error:  # noqa: BLE001 - a state that fails must not stop the others
-                    problems.append(f"{name}, {scheme}, {size}: {type(error).__name__}: {str(error)[:600]}")
-                    walk.load()
-        page.close()
+        for size in sizes:
+            page = browser.new_page(viewport={"width": size[0], "height": size[1]})
+            page.set_default_timeout(60_000)
+            for scheme in SCHEMES:
+                walk = Walk(browser, page, server, scheme, PHONE if size == SIZE else size)
+                walk.load()
+                for name, state in states.items():
+                    try:
+                        with state(walk) as shown:
+                            shown.wait_for_timeout(CALM)
+                            look(name, scheme, size, shown)
+                    except Exception as error:  # noqa: BLE001 - a state that fails must not stop the others
+                        problems.append(f"{name}, {scheme}, {size}: {type(error).__name__}: {str(error)[:600]}")
+                        walk.load()
+            page.close()
     return problems
 
 
@@ -350,24 +354,22 @@ def main() -> int:
     chosen = parser.parse_args()
     every = SHEETS if chosen.sheets else STATES
     states = {name: state for name, state in every.items() if name in (chosen.only or every)}
-    problems: list[str] = []
     if chosen.sheets:
         states.pop("ui_minimal", None)  # which has a fixed size
         shots: dict[str, dict[tuple[tuple[int, int], str], Image.Image]] = {name: {} for name in states}
-        for size in SIZES:
 
-            def keep(name: str, scheme: str, page: Page, size: tuple[int, int] = size) -> None:
-                shots[name][size, scheme] = shot(page)
+        def keep(name: str, scheme: str, size: tuple[int, int], page: Page) -> None:
+            shots[name][size, scheme] = shot(page)
 
-            problems += take(states, size, keep)
+        problems = take(states, SIZES, keep)
         for name, found in shots.items():
             save(sheet(found), IMAGES / "sizes" / f"{name}.webp")
     else:
 
-        def look(name: str, scheme: str, page: Page) -> None:
+        def look(name: str, scheme: str, size: tuple[int, int], page: Page) -> None:
             save(shot(page), IMAGES / f"{name}{'-dark' * (scheme == 'dark')}.webp")
 
-        problems = take(states, SIZE, look)
+        problems = take(states, (SIZE,), look)
     print(*problems, sep="\n")
     return 1 if problems else 0
 
