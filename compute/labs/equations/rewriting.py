@@ -41,8 +41,10 @@ def with_edges(text: str, edge: Edge, field: str = "") -> str:
 
 
 def with_wall(text: str) -> str:
-    """Return a text with a wall, for now of no cells; a text with one is returned as it is."""
-    return text if read(text).wall is not None else _checked(_with(text, r"wall\s*=", "wall = 0"))
+    """Return a text with a wall of no cells yet, without flux; a text with a wall is returned as it is."""
+    if read(text).wall is not None:
+        return text
+    return _checked(_with(f"{text.rstrip()}\nwall = 0\n", r"wall\s*:", "wall: zero-flux"))
 
 
 def with_image(text: str, array: str) -> str:

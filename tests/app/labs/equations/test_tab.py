@@ -512,7 +512,7 @@ def test_a_wall_is_added_to_a_text_and_painted_and_erased_whatever_the_brush_val
     controls = tab.controls
     assert controls.into.options == {"u": "u", "v": "v", "wall (begins again)": "wall"}
     controls.brush.mode.value, controls.brush.value.value, controls.into.value = "paint", 0.35, "wall"
-    assert tab.lab.text == f"{GRAY_SCOTT}wall = 0\n"
+    assert tab.lab.text == f"{GRAY_SCOTT}wall = 0\nwall: zero-flux\n"
     assert tab.view.editor.text == tab.lab.text
     assert not controls.brush.value.visible
     assert (controls.into.value, list(controls.into.options)) == ("wall", ["u", "v", "wall"])

@@ -9,11 +9,25 @@ import pytest
 from compute.labs.equations.language import MOST_CHARACTERS, read
 from compute.labs.equations.presets import presets
 from compute.labs.equations.programs import alike
-from compute.labs.equations.rewriting import with_edges, with_scheme, with_time_step
+from compute.labs.equations.rewriting import with_edges, with_scheme, with_time_step, with_wall
 from compute.labs.equations.tree import Edge, EquationError
 
 PLAIN = "u_t = lap(u)  # dt = 3; scheme: rk3\n"
 EDGES = [Edge(), Edge("zero-flux"), Edge("fixed"), Edge("fixed", -0.25)]
+
+
+@pytest.mark.parametrize(
+    ("text", "changed"),
+    [
+        (PLAIN, PLAIN + "wall = 0\nwall: zero-flux\n"),
+        ("u_t = u; wall: fixed  # no wall yet", "u_t = u; wall: zero-flux  # no wall yet\nwall = 0\n"),
+        ("u_t = u; wall = x - 3\n", "u_t = u; wall = x - 3\n"),
+    ],
+)
+def test_a_wall_without_flux_is_added_to_a_text_without_one(text, changed):
+    assert with_wall(text) == changed
+    assert read(changed).wall is not None
+    assert read(changed).closed == (text != changed)
 
 
 @pytest.mark.parametrize(
