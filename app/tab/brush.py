@@ -48,9 +48,9 @@ class Brush:
             label="Brush radius [% of the side]", value=4, start=1, end=25, size="small", **FULL
         )
         bounds = partial(require_within, "Brush value", low=-MOST_VALUE, high=MOST_VALUE)
-        fields = TypedSlider(self.value, "Brush value", bounds), TypedSlider(self.radius, "Brush radius")
-        typed = (field.panel for field in fields)
-        self._options = pn.Column(*typed, visible=False, margin=0, sizing_mode="stretch_width")
+        self.value_panel = TypedSlider(self.value, "Brush value", bounds).panel
+        radius = TypedSlider(self.radius, "Brush radius").panel
+        self._options = pn.Column(self.value_panel, radius, visible=False, margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")
         self.mode.param.watch(self._switch, "value")
         self._waiting: list[StrokePart] = []  # one part per stroke

@@ -244,7 +244,7 @@ class EquationsControls(Controls):
 
     def _paint_into(self, name: str) -> None:
         """Use another array for strokes; the wall is added to a text without one."""
-        self.brush.value.visible = name != WALL  # it is 1 there
+        self.brush.value_panel.visible = name != WALL  # it is 1 there
         if self._following or name != WALL or self._system.wall is not None:
             return
         try:

@@ -514,7 +514,7 @@ def test_a_wall_is_added_to_a_text_and_painted_and_erased_whatever_the_brush_val
     controls.brush.mode.value, controls.brush.value.value, controls.into.value = "paint", 0.35, "wall"
     assert tab.lab.text == f"{GRAY_SCOTT}wall = 0\nwall: zero-flux\n"
     assert tab.view.editor.text == tab.lab.text
-    assert not controls.brush.value.visible
+    assert not controls.brush.value_panel.visible
     assert (controls.into.value, list(controls.into.options)) == ("wall", ["u", "v", "wall"])
     controls.brush.stroke(StrokePoint(16.0, 12.0, end=True))
     assert tab.lab.field("wall")[12, 16] == 1
@@ -522,7 +522,7 @@ def test_a_wall_is_added_to_a_text_and_painted_and_erased_whatever_the_brush_val
     controls.brush.stroke(StrokePoint(16.0, 12.0, end=True))
     assert not tab.lab.field("wall").any()
     controls.into.value, controls.brush.mode.value = "v", "paint"
-    assert controls.brush.value.visible
+    assert controls.brush.value_panel.visible
     controls.brush.stroke(StrokePoint(16.0, 12.0, end=True))
     assert tab.lab.field("v")[12, 16] == pytest.approx(0.35)
     assert tab.told == []
