@@ -19,8 +19,17 @@ from numpy.typing import DTypeLike, NDArray
 
 from compute.devices.devices import Array, Device, NoDevice, Stopwatch
 from compute.devices.webgpu_exactness import PRODUCT, SUM, exactness
-from compute.devices.webgpu_passes import REQUIRED, WORD, Gpu, Storage, TimestampStopwatch, WallStopwatch, WgpuArray
-from compute.devices.webgpu_probe import copy, time_is_plausible
+from compute.devices.webgpu_passes import (
+    REQUIRED,
+    SUBGROUP,
+    WORD,
+    Gpu,
+    Storage,
+    TimestampStopwatch,
+    WallStopwatch,
+    WgpuArray,
+)
+from compute.devices.webgpu_probe import copy, subgroup_of, time_is_plausible
 
 INTERFACES = ("Vulkan", "Metal", "DX12")  # without OpenGL: its compute shaders lack features of the kernels
 STORED = ("float32", "int32", "uint32", "uint16", "uint8", "float64", "int64")  # the last two as pairs of words
@@ -28,6 +37,7 @@ SOFTWARE = "FIELDLAB_WEBGPU"  # environment variable; "software" selects adapter
 PIECE = 2**26  # bytes per write; wgpu copies each piece before the transfer
 ROOM_PIECE = 2**27  # bytes of a buffer that tests for free memory
 PROBE_BYTES = 2**24  # of the copy that checks the timestamps
+FIXED_SUBGROUP = 0x10DE, 0x106B  # vendors, NVIDIA and Apple, whose compilers choose the same size for every kernel
 
 
 class WebGpu(Device):
@@ -46,6 +56,7 @@ class WebGpu(Device):
         self.lock = self.gpu.lock
         self.largest_array = self.gpu.largest
         self.clock = _clock(self.gpu)
+        self.gpu.subgroup = _subgroup(self.gpu)
 
     @staticmethod
     def count() -> int:
@@ -253,6 +264,13 @@ def interface(info: Any) -> str:
 def _clock(gpu: Gpu) -> str:
     """Return "timestamps" if this GPU has them and they are plausible, else "wall time"."""
     return "timestamps" if gpu.tick is not None and time_is_plausible(gpu, PROBE_BYTES) else "wall time"
+
+
+@cache
+def _subgroup(gpu: Gpu) -> int:
+    """Return the threads of a subgroup on GPUs where all kernels have the same, measured; else 0."""
+    fixed = gpu.adapter.info["vendor_id"] in FIXED_SUBGROUP and SUBGROUP in gpu.adapter.features
+    return subgroup_of(gpu) if fixed else 0
 
 
 @cache

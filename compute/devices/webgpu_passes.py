@@ -1,6 +1,7 @@
 """The connection to a GPU of WebGPU: buffers, passes of launches, and stopwatches. The device is in webgpu.py.
 
-Launches are collected in a compute pass until the host waits for, reads or writes an array; the GPU keeps their order.
+Launches are collected in a compute pass until there are LAUNCHES of them, or the host waits for, reads or writes an
+array; the GPU keeps their order.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from compute.devices.devices import DeviceLost, Stopwatch
 from compute.measure.timing import note_span
 
 REQUIRED = ("immediates",)  # features: numbers that are passed with a launch
-OPTIONAL = ("timestamp-query",)
+TIMESTAMPS, SUBGROUP = OPTIONAL = "timestamp-query", "subgroup"
 LIMITS = (
     "max-buffer-size", "max-storage-buffer-binding-size", "max-compute-workgroup-storage-size",
     "max-compute-invocations-per-workgroup", "max-compute-workgroup-size-x", "max-storage-buffers-per-shader-stage",
@@ -34,6 +35,7 @@ WORD = 4  # bytes
 VECTOR = 16  # bytes of a vec4<f32>
 LOST = "device is lost"  # in the text of every error after the loss
 PASSES = 64  # timed passes between two submissions
+LAUNCHES = 64  # between two submissions if nothing is timed: the GPU computes while the host launches more
 
 
 class WebGpuError(RuntimeError):
@@ -113,7 +115,8 @@ class Gpu:
 
     Opens passes and submits them. kernels: compiled pipelines by program and name; groups: bind groups by layout and
     the numbers of their buffers; retired: numbers and buffers without an array, which are destroyed after the launches
-    that may use them. lost: why the device is unusable, "" if it works.
+    that may use them. subgroup: the threads of every subgroup, 0 if their number may differ between kernels. lost: why
+    the device is unusable, "" if it works.
     """
 
     def __init__(self, adapter: Any) -> None:
@@ -138,9 +141,11 @@ class Gpu:
         self._set: tuple[Any, bytes] = None, b""  # pipeline and numbers of the open pass: each call takes microseconds
         self._queries: Any = None
         self._timed = 0  # passes of the open encoder with timestamps
+        self._launches = 0  # since the last submission
         self.stamps: list[Any] | None = None  # buffers of timestamps while a stopwatch runs
         self.landings: defaultdict[int, list[Any]] = defaultdict(list)  # unused mappable buffers, by their bytes
-        self.tick = wgpu_internals.timestamp_period(self.device) if OPTIONAL[0] in features else None
+        self.tick = wgpu_internals.timestamp_period(self.device) if TIMESTAMPS in features else None
+        self.subgroup = 0
 
     @contextmanager
     def errors(self) -> Iterator[None]:
@@ -204,6 +209,9 @@ class Gpu:
                 self._pass.set_immediates(0, numbers, 0, len(numbers))
                 self._set = pipeline, numbers
             self._pass.dispatch_workgroups(*grid)
+            self._launches += 1
+            if self._launches >= LAUNCHES and self.stamps is None:
+                self.submit()
 
     def _group(self, layout: Any, arrays: Sequence[Storage], vectors: Collection[int]) -> Any:
         """Return the bind group of these arrays, created at the first use: whole buffers where `vectors` are read."""
@@ -255,6 +263,7 @@ class Gpu:
         """Submit what was launched, and destroy the buffers that no array uses any more."""
         with self.lock, self.errors():
             retired, self.retired = self.retired, []
+            self._launches = 0
             self._end_pass()
             if self._timed and self.stamps is not None:
                 queries = 2 * self._timed

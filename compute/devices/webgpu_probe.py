@@ -1,4 +1,4 @@
-"""Measurements of a GPU of WebGPU by kernels of webgpu_probe.wgsl: copies and multiply-adds."""
+"""Measurements of a GPU of WebGPU by kernels of webgpu_probe.wgsl: copies, multiply-adds and subgroups."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from compute.devices.wgsl import WgslProgram, folded, kernel
 
 UNROLLED = 16  # multiply-adds in a round, on each of NUMBERS numbers of a thread
 NUMBERS, THREADS = 4, 256  # as in webgpu_probe.wgsl
+SUBGROUP_THREADS = 128  # as in webgpu_subgroups.wgsl; the largest subgroup that WebGPU knows
 GROUPS = 1024  # workgroups of a measurement: enough for every GPU
 LONGEST, RESOLUTION = 1.5, 1e-3  # a timestamp may exceed the host's time by this factor and these seconds
 VECTOR = 4 * WORD  # bytes
@@ -20,6 +21,7 @@ def _program(element: str) -> WgslProgram:
     return WgslProgram(Path(__file__).with_suffix(".wgsl"), (("UNROLLED", UNROLLED), ("TYPE", element)), exact=0)
 
 
+_SUBGROUPS = WgslProgram(Path(__file__).with_name("webgpu_subgroups.wgsl"), exact=0)
 _WORDS, _VECTORS = _program("u32"), _program("vec4<u32>")
 
 
@@ -44,6 +46,16 @@ def multiply_adds(out: WgpuArray, rounds: int) -> None:
     """Launch chains of float32 multiply-adds in GROUPS workgroups. out: float32 (n,), results."""
     numbers = np.uint32(out.size), np.uint32(0), np.uint32(0), np.uint32(rounds), np.float32(0.5), np.float32(0.25)
     kernel(out.gpu, _WORDS, "fma_chains")((GROUPS,), [out.gpu.padding(0), out.storage], *numbers)
+
+
+def subgroup_of(gpu: Gpu) -> int:
+    """Return the threads of a subgroup if workgroups are divided into subgroups in order, else 0."""
+    found = WgpuArray(gpu.storage(WORD * SUBGROUP_THREADS), (SUBGROUP_THREADS,), np.dtype(np.uint32))
+    kernel(gpu, _SUBGROUPS, "sizes")((1,), [found.storage])
+    with gpu.lock, gpu.errors():
+        gpu.submit()
+        sizes = np.frombuffer(gpu.device.queue.read_buffer(found.storage.buffer), np.uint32)
+    return int(sizes[0]) if (sizes == sizes[0]).all() else 0
 
 
 def time_is_plausible(gpu: Gpu, nbytes: int) -> bool:

@@ -16,17 +16,19 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from compute.devices.builds import building
-from compute.devices.webgpu_passes import Gpu, Storage, WgpuArray
+from compute.devices.webgpu_passes import WORD, Gpu, Storage, WgpuArray
 
+Numbers = NDArray[np.uint32] | NDArray[np.int32] | NDArray[np.float32]
 MOST_GROUPS = 65535  # of one dimension
 BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")
 VECTORS = re.compile(r"@binding\((\d+)\) var<storage, \w+> \w+: array<vec")  # can read beyond the last word
 NUMBERS = re.compile(r"struct Numbers \{([^}]*)\}")
 MOST_GENERATED = 64  # cached kernels of programs without a file, per GPU
 INLINE = Path("inline.wgsl")  # stands for a program without a file in error messages
-INCLUDE = re.compile(r'^#include "(\w+\.wgsl)"$', re.MULTILINE)  # a file in the folder of this module
+INCLUDE = re.compile(r'^#include "(\w+)\.wgsl"$', re.MULTILINE)  # a file in the folder of this module
 LOOP = re.compile(r"/\*unroll\*/\s*for \(var (\w+) = (\d+); \1 < (\d+)(?: \+ (\d+))?; \1\+\+\) \{")
 
 
@@ -53,9 +55,8 @@ class WgslProgram:
     @property
     def text(self) -> str:
         """The text to compile: with included files, values of the names, and the functions that keep roundings."""
-        text = INCLUDE.sub(_included, self.code or self.path.read_text(encoding="utf-8"))
-        for name, value in self.defines:
-            text = re.sub(rf"\b{name}\b", str(value), text)
+        text = self._defined(self.code or self.path.read_text(encoding="utf-8"))
+        text = self._defined(INCLUDE.sub(_included, text))
         same = "bitcast<f32>(bitcast<u32>(x) ^ p.zero)"
         functions = (
             ("exact", "x: f32", same if self.exact >= 1 else "x"),
@@ -67,6 +68,11 @@ class WgslProgram:
                 text += f"\nfn {name}({parameters}) -> f32 {{ return {value}; }}\n"
         return in_registers(unroll(text))
 
+    def _defined(self, text: str) -> str:
+        for name, value in self.defines:
+            text = re.sub(rf"\b{name}\b", str(value), text)
+        return text
+
 
 def program(code: str, exact: int = 0) -> WgslProgram:
     """Return the program of a text; by default the compiler may choose the roundings."""
@@ -74,12 +80,16 @@ def program(code: str, exact: int = 0) -> WgslProgram:
 
 
 def included_files(path: Path) -> list[Path]:
-    """Return the files that a .wgsl file includes."""
-    return [Path(__file__).with_name(name) for name in INCLUDE.findall(path.read_text(encoding="utf-8"))]
+    """Return the files that a .wgsl file includes, by whatever names."""
+    return [_file(name) for name in INCLUDE.findall(path.read_text(encoding="utf-8")) if _file(name).is_file()]
+
+
+def _file(name: str) -> Path:
+    return Path(__file__).with_name(f"{name}.wgsl")
 
 
 def _included(found: re.Match[str]) -> str:
-    return Path(__file__).with_name(found[1]).read_text(encoding="utf-8")
+    return _file(found[1]).read_text(encoding="utf-8")
 
 
 def unroll(text: str) -> str:
@@ -166,13 +176,14 @@ class Kernel:
         for key in [key for key in groups if key[0] == id(self._layout)]:
             del groups[key]
 
-    def __call__(self, grid: Sequence[int], arrays: Sequence[Storage], *numbers: np.generic) -> None:
-        """Launch `grid` workgroups on the arrays, in the order of the bindings, with 32-bit numbers."""
-        if len(numbers) != max(self._count - 1, 0):
-            raise ValueError(f"{self._name} needs {self._count - 1} numbers, not {len(numbers)}")
+    def __call__(self, grid: Sequence[int], arrays: Sequence[Storage], *numbers: np.generic | Numbers) -> None:
+        """Launch `grid` workgroups on the arrays, in the order of the bindings, with 32-bit numbers or arrays of such."""
+        packed = b"".join([each.tobytes() for each in numbers])
+        if len(packed) != WORD * max(self._count - 1, 0):
+            raise ValueError(f"{self._name} needs {self._count - 1} numbers, not {len(packed) // WORD}")
         padded = [*arrays, *map(self._gpu.padding, range(len(arrays), len(self._bindings)))]
-        packed = b"".join(each.tobytes() for each in (*numbers, np.uint32(0))) if self._count else b""
-        self._gpu.launch(self._pipeline, self._layout, grid, padded, packed, self._vectors)
+        zero = bytes(WORD) if self._count else b""
+        self._gpu.launch(self._pipeline, self._layout, grid, padded, packed + zero, self._vectors)
 
 
 def kernel(gpu: Gpu, program: WgslProgram, name: str) -> Kernel:

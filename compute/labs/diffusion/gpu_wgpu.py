@@ -21,20 +21,25 @@ SOURCE = Path(__file__).with_suffix(".wgsl")
 SWEEP, RUN = (32, 8), 4  # threads of a workgroup of a sweep in x and y, and cells per thread, one below the other
 VECTOR = (4, 2)  # cells per thread in x and y where rows consist of whole vectors
 SIDE = 16  # cells per side of a workgroup of the racing kernel, as in gpu_wgpu.wgsl
-WAVES = 512, 1024  # workgroups of a launch of many steps: about as many as a large GPU runs at once, or twice as many
-ALONE = 1.05  # extra time of a single wave relative to its rows: no work follows where a workgroup ends
+WAVES = {False: (512, 1024), True: (1056, 1584)}  # workgroups of a launch of many steps on a large GPU, by `shuffles`
+ALONE = {False: 1.05, True: 1.16}  # extra time of the fewer workgroups relative to their rows: less hides their waiting
 LEAST_ROWS = 6  # per workgroup
-SMALL = 2**19  # cells; smaller grids load rows fewer turns before they are used
+SMALL = 2**19  # cells; on smaller grids a thread has fewer columns, so that more threads share the work
 
 
 @dataclass(frozen=True)
 class Strips:
-    """How a launch of `steps` steps cuts the grid: strips of `threads` * `columns` columns, with the halo."""
+    """How a launch of `steps` steps cuts the grid: strips of `threads` * `columns` columns, with the halo.
+
+    ahead: turns between loading and using a row, even; shuffles: whether a workgroup is a subgroup, whose threads
+    exchange cells by shuffles.
+    """
 
     steps: int
     threads: int = 64
     columns: int = 4
-    ahead: int = 4  # turns between loading and using a row; even
+    ahead: int = 4
+    shuffles: bool = False
 
     @property
     def apron(self) -> int:
@@ -49,25 +54,41 @@ class Strips:
             """Return the rows per workgroup."""
             return min(ny, max(LEAST_ROWS, -(-ny // max(1, groups // count))))
 
-        def cost(groups: int) -> float:
-            """Return the rows that are read one after the other in a wave's workgroups."""
-            return groups * (rows_of(groups) + 2 * self.steps) * (ALONE if groups == WAVES[0] else 1)
+        waves = WAVES[self.shuffles]
 
-        rows = rows_of(min(WAVES, key=cost))
+        def cost(groups: int) -> float:
+            """Return the rows that all workgroups read, weighted by how badly they hide their waiting."""
+            return groups * (rows_of(groups) + 2 * self.steps) * (ALONE[self.shuffles] if groups == waves[0] else 1)
+
+        rows = rows_of(min(waves, key=cost))
         return count, -(-ny // rows), rows
 
 
 SIZES = tuple(map(Strips, (10, 6, 4, 2)))  # most steps first; each is the sum of two smaller ones, or of two steps
 MOST_STEPS = SIZES[0].steps
+LEAST_SUBGROUP = 32  # threads; a narrower strip would consist of halo
+
+
+def strips_for(subgroup: int, cells: int) -> tuple[Strips, ...]:
+    """Return the strips for a grid on a GPU with subgroups of `subgroup` threads, 0 if unknown: most steps first."""
+    columns = 2 if cells < SMALL else 4
+    if subgroup < LEAST_SUBGROUP:
+        return tuple(replace(strips, columns=columns) for strips in SIZES)
+    ahead = 2 if cells < SMALL else 4
+    return tuple(Strips(strips.steps, subgroup, columns, ahead, shuffles=True) for strips in SIZES)
 
 
 @cache
 def _program(strips: Strips = SIZES[0]) -> WgslProgram:
     sizes = {"STEPS": strips.steps, "THREADS": strips.threads, "COLUMNS": strips.columns, "APRON": strips.apron}
-    return WgslProgram(SOURCE, (("RUN", RUN), ("AHEAD", strips.ahead), *sizes.items()), exact=1)
+    ends = ("ENDS", "ends_by_shuffles" if strips.shuffles else "ends_by_memory"), ("SLOTS", 2 * strips.steps)
+    return WgslProgram(SOURCE, (("RUN", RUN), ("AHEAD", strips.ahead), *ends, *sizes.items()), exact=1)
 
 
-PROGRAMS = {f"{MOST_STEPS} steps per launch": _program()}  # for the code panel
+PROGRAMS = {  # for the code panel
+    f"{MOST_STEPS} steps per launch": _program(),
+    f"{MOST_STEPS} steps per launch, by shuffles": _program(strips_for(LEAST_SUBGROUP, SMALL)[0]),
+}
 
 
 def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
@@ -76,8 +97,7 @@ def step(u: Array, out: Array, r: float, edges: str, steps: int) -> None:
     u, out: (ny, nx) float32, any shape from 1 x 1. The result is written to `out`; u is unchanged after one step, and
     scratch for more. The result equals that of `one_step` bit for bit.
     """
-    ahead = 2 if u.size < SMALL else 4
-    sizes = {strips.steps: replace(strips, ahead=ahead) for strips in SIZES}
+    sizes = {strips.steps: strips for strips in strips_for(u.gpu.subgroup, u.size)}
     for size in launches(steps, (*sizes, 1)):
         if size == 1:
             _sweep("one_step", u, out, r, edges)

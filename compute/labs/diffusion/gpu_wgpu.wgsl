@@ -141,8 +141,9 @@ fn laplacian_of_vectors(@builtin(global_invocation_id) id: vec3<u32>) { sweep_ve
 //
 // For each of STEPS time levels a thread keeps the newest row and its differences from the row above. In a turn one row
 // of the grid arrives; each level computes the row above it at the next time, and passes it on to the next level. The
-// ends of all rows pass between the threads through workgroup memory, once per turn. Rows are loaded AHEAD turns before.
-// The outer APRON columns of a strip and its first and last STEPS rows become invalid and are not written.
+// threads exchange the ends of all rows once per turn: by shuffles if a workgroup is a subgroup of a known size, else
+// through workgroup memory. Rows are loaded AHEAD turns before. The outer APRON columns of a strip and its first and last
+// STEPS rows become invalid and are not written.
 //
 // Gcell/s on an H200 through Vulkan, at 512^2, 2048^2 and 8192^2 (CUDA C: 249, 1555 and 2489):
 //   a tile of 32 x 64 cells in workgroup memory, 4 steps                 138   537   585
@@ -151,11 +152,15 @@ fn laplacian_of_vectors(@builtin(global_invocation_id) id: vec3<u32>) { sweep_ve
 //   2 subgroups per strip, 10 steps, AHEAD 2                             192   955  1561
 //   the same, AHEAD 4                                                    173   997  1718
 //   the same with rows as arrays that are copied as a whole              172   978  1400
-//   as it is now, in long runs (CUDA C: 230, 1617 and 2653)              171   976  1397   why less is not known
 //   4 columns as a vector, loaded as one                                  98   616   900
 //   Dirichlet's signs applied where a row is loaded: it waits for it     183   882  1193
+// Later, in one run (CUDA C: 237 or, where its launches took longer, 178; 1531 and 2338):
+//   through workgroup memory, in long runs                               163   969  1433
+//   the same, 2 columns per thread                                       183     -     -
+//   1 subgroup per strip, 10 steps, the ends by shuffles, AHEAD 4        163  1009  1672   by 1056 or 1584 workgroups
+//   the same, 2 columns per thread, AHEAD 2                              191     -     -   8 steps: 202
 
-var<workgroup> ends: array<array<vec2<f32>, THREADS + 2>, 2 * STEPS>;  // first and last cells, of this turn and of the next
+#include "ENDS.wgsl"
 
 @compute @workgroup_size(THREADS)
 fn many_steps(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
@@ -202,13 +207,11 @@ fn many_steps(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_i
                 }
             }
             /*unroll*/ for (var t = 0; t < STEPS; t++) {
-                let west = ends[k % 2 * STEPS + t][thread].y;
-                let east = ends[k % 2 * STEPS + t][thread + 2u].x;
-                ends[(k + 1) % 2 * STEPS + t][thread + 1u] = vec2(s[0], s[COLUMNS - 1]);
                 /*unroll*/ for (var i = 0; i < COLUMNS; i++) { c[i] = newest[t][i]; }
-                across[0] = c[0] - west;
+                across[0] = c[0] - end_of_west(k % 2 * STEPS + t, thread, c[COLUMNS - 1]);
                 /*unroll*/ for (var i = 1; i < COLUMNS; i++) { across[i] = c[i] - c[i - 1]; }
-                across[COLUMNS] = east - c[COLUMNS - 1];
+                across[COLUMNS] = end_of_east(k % 2 * STEPS + t, thread, c[0]) - c[COLUMNS - 1];
+                pass_on((k + 1) % 2 * STEPS + t, thread, s[0], s[COLUMNS - 1]);
                 /*unroll*/ for (var i = 0; i < COLUMNS; i++) {
                     newest[t][i] = s[i];
                     let down = s[i] - c[i];
@@ -217,7 +220,7 @@ fn many_steps(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_i
                     s[i] = c[i] + product(p.r, kept(lap));
                 }
             }
-            workgroupBarrier();
+            end_turn();
             let written = top + turn - STEPS;
             if (turn >= 2 * STEPS && written < end && writes) {
                 /*unroll*/ for (var i = 0; i < COLUMNS; i++) {
