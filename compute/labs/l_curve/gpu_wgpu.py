@@ -100,9 +100,9 @@ def _product(
     groups = _groups(matrix.shape[0] * lanes)
     arrays = [each.storage for each in (matrix.starts, matrix.columns, matrix.values, x)]
     arrays += [old[0], factor[0], out.storage, _parts(out.gpu, groups)]
-    numbers = matrix.shape[0], groups, x.offset, old[1], scaled, factor[1]
+    numbers = np.array([matrix.shape[0], groups, x.offset, old[1], scaled, factor[1]], np.uint32)
     program = _products(lanes, matrix.columns.dtype.name)
-    kernel(out.gpu, program, name)(folded(groups), arrays, *map(np.uint32, numbers))
+    kernel(out.gpu, program, name)(folded(groups), arrays, numbers)
     return groups
 
 
@@ -179,8 +179,8 @@ def _vectors(
     last = known.gpu.padding(4) if norms is None else norms.storage
     arrays = [*given, _parts(known.gpu, parts), last]
     numbers = {"first_written": out.offset if out is not None else 0, **numbers}
-    values = [np.uint32(numbers.get(number, 0)) for number in NUMBERS]
-    kernel(known.gpu, VECTORS, name)(folded(grid), arrays, *values)
+    values = np.array([numbers.get(number, 0) for number in NUMBERS], np.uint32)
+    kernel(known.gpu, VECTORS, name)(folded(grid), arrays, values)
 
 
 def _groups(size: int) -> int:
