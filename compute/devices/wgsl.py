@@ -177,7 +177,7 @@ class Kernel:
             del groups[key]
 
     def __call__(self, grid: Sequence[int], arrays: Sequence[Storage], *numbers: np.generic | Numbers) -> None:
-        """Launch `grid` workgroups on the arrays, in the order of the bindings, with 32-bit numbers or arrays of such."""
+        """Launch `grid` workgroups on arrays, in the order of the bindings, with 32-bit numbers or arrays of those."""
         packed = b"".join([each.tobytes() for each in numbers])
         if len(packed) != WORD * max(self._count - 1, 0):
             raise ValueError(f"{self._name} needs {self._count - 1} numbers, not {len(packed) // WORD}")

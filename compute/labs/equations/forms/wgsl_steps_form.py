@@ -48,7 +48,8 @@ def module(kernel: PassKernel, strips: MultiStepStrips, title: str) -> str:
     """Return the text of the WGSL program."""
     fields, steps = kernel.system.fields, strips.steps
     periodic = kernel.edge(fields[0]).kind == "periodic"
-    place = "return (i % n + n) % n;" if periodic else "return clamp(i, 0, n - 1);"
+    # Vulkan does not define % of negative numbers; the lowest i is -3 steps.
+    place = f"return i32(u32(i + {3 * steps} * n) % u32(n));" if periodic else "return clamp(i, 0, n - 1);"
     text = begin_of(kernel, title, f"{steps} steps per launch in WGSL", ["band_rows: i32,"])
     text += "\n// Returns the row or column of the grid from which row or column i is read.\n"
     text += f"fn place_of(i: i32, n: i32) -> i32 {{ {place} }}\n"

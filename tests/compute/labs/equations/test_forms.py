@@ -344,7 +344,8 @@ def test_the_second_picture_is_computed_from_the_current_fields(on_cpu, webgpu, 
 def test_wgsl_does_not_reorder_constants(webgpu):
     for rate in ("u + x + 3", "3 + (u + 0.1)", "u*u*0.2", "0.3*(u*0.7)", "q - 2", "0.7*div(0.1*grad(u))", "u*x*0.2/3"):
         text = f"u_t = {rate}; q = u + x; dx = 0.3"
-        assert_equal(gpu_wgpu.step, webgpu, text, "float32", [(40, 60)])
+        divides = "/" in rate and not WebGpu.simulated()  # not correctly rounded on every GPU
+        assert_equal(gpu_wgpu.step, webgpu, text, "float32", [(40, 60)], bound=2e-6 if divides else 0.0)
 
 
 # -- names
