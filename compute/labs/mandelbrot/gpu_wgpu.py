@@ -20,7 +20,7 @@ from compute.labs.mandelbrot.state import MARGIN, TALL, LaunchPart, PixelArrays,
 
 SOURCE = Path(__file__).with_suffix(".wgsl")
 LONG, SOON = 128, 256  # steps between two escape tests from SOON iterations on, BLOCK before
-TEST = 5  # steps between two escape tests in a picture with few iterations: four tests for the lesson's 20
+TEST, ROUNDS = 5, 4  # steps between two escape tests in a picture with few iterations; tests for the lesson's 20
 COMPLEX = {"single": "vec2<f32>", "double": "vec4<f32>"}
 
 
@@ -28,7 +28,7 @@ def _programs(
     step: str, smooth: int, exact: int, kind: str = "single", long: int = LONG
 ) -> tuple[WgslProgram, WgslProgram]:
     """Return the programs without and with shortcuts; the tests for shortcuts would slow down every loop."""
-    blocks = ("BLOCK", BLOCK), ("LONG", long), ("SOON", SOON), ("TEST", TEST)
+    blocks = ("BLOCK", BLOCK), ("LONG", long), ("SOON", SOON), ("TEST", TEST), ("ROUNDS", ROUNDS)
     names = ("POINT", f"{kind}_point"), ("READ", f"read_{kind}"), ("WRITE", f"write_{kind}")
     defines = *blocks, *names, ("COMPLEX", COMPLEX[kind]), ("TALL", TALL), ("STEP", step), ("SMOOTH", smooth)
     without, with_shortcuts = (WgslProgram(SOURCE, (*defines, ("SHORTCUTS", k)), exact) for k in (0, 1))

@@ -2,7 +2,8 @@
 // gpu_wgpu.py defines STEP: `separate`, which rounds like cpu_numpy.py in float32, `contracted`, or `double_single`,
 // which computes with sums of two float32 numbers; COMPLEX: vec2<f32>, or vec4<f32> with the second numbers in z and w;
 // POINT, READ, WRITE: the functions that load c, and load and store z, of these; SMOOTH: 0 without smooth counts;
-// SHORTCUTS: 1 with cardioid, disc and the search for periods; BLOCK, LONG, TEST: steps between two escape tests.
+// SHORTCUTS: 1 with cardioid, disc and the search for periods; BLOCK, LONG, TEST: steps between two escape tests; ROUNDS:
+// tests that are written out.
 
 struct Numbers {
     ny: i32, nx: i32, first: i32, last: i32, stride: i32, iterations: i32, limit: i32, top: i32, margin: f32,
@@ -251,10 +252,14 @@ fn fresh_pixel(at: u32, c: COMPLEX) -> i32 {
     var n = 0;
     var stays = true;
     while (stays && n < blocks) {
-        before = w;
-        /*unroll*/ for (var k = 0; k < TEST; k++) { w = STEP(w, c); }
-        stays = bounded(w.xy);
-        n += TEST;
+        /*unroll*/ for (var round = 0; round < ROUNDS; round++) {  // a loop of single rounds took 64 us instead of 55
+            if (stays && n < blocks) {
+                before = w;
+                /*unroll*/ for (var k = 0; k < TEST; k++) { w = STEP(w, c); }
+                stays = bounded(w.xy);
+                n += TEST;
+            }
+        }
     }
     var last = n;  // the number of iterations of w
     if (stays) {
