@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from compute.labs.equations import stability as module
 from compute.labs.equations.language import read
 from compute.labs.equations.reference import Reference, initial
-from compute.labs.equations.stability import stability
+from compute.labs.equations.stability import SAFETY, stability
 
 HEAT = "u_t = D*lap(u); D = 0.2 in [0, 9]"
 WAVE = "u_t = v; v_t = c^2*lap(u); c = 1 in [0, 9]; scheme: symplectic"
@@ -58,10 +59,61 @@ def test_the_bound_follows_parameters_and_state():
     assert stability(system, {"u": np.full((2, 2), 2.0)}).limit == pytest.approx(2 / 12)
 
 
-def test_on_a_large_grid_the_rows_of_the_extreme_values_count():
+def test_on_a_large_grid_the_cells_with_extreme_values_count():
     u = np.zeros((1000, 500))
     u[501, 77] = -4.0
     assert stability(read("u_t = -u^3"), {"u": u}).limit == pytest.approx(2 / 48)
+
+
+def noise(kind):
+    return lambda shape: {name: getattr(np.random.default_rng(ord(name)), kind)(size=shape) for name in "uvw"}
+
+
+def bump(shape):
+    y, x = np.indices(shape) / shape[0]
+    return {"u": np.exp(-100 * ((x - 0.3) ** 2 + (y - 0.7) ** 2))}
+
+
+@pytest.mark.parametrize("operations", [1e8, 2e5])
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("u_t = lap(u)/9 - u*v^2; v_t = u*v^2", noise("random")),
+        ("u_t = -40*u*v^2; v_t = u*v - v^3", noise("normal")),
+        ("u_t = -40*u*v^2; v_t = u*v - v^3", noise("exponential")),
+        ("u_t = -(v - w)^2*u; v_t = 0; w_t = 0", noise("normal")),  # its extreme values are at other cells
+        ("u_t = -u*(1 - u)*lap(u)", bump),
+        ("u_t = (0.1 + where(abs(y - 300.5) < 0.6, 10, 0))*lap(u)", bump),  # layers of one row, and of one column
+        ("u_t = (0.1 + where(abs(x - 300.5) < 0.6, 10, 0))*lap(u)", bump),
+        ("u_t = (0.1 + where((x - 99)^2 + (y - 99)^2 < 300, 10, 0))*lap(u)", bump),
+    ],
+)
+def test_an_estimate_from_some_cells_proposes_no_step_above_the_bound(text, state, operations, monkeypatch):
+    system, fields = read(text), state((600, 500))
+    monkeypatch.setattr(module, "MOST_OPERATIONS", operations)
+    proposed = stability(system, fields).dt
+    for name in ("MOST_CELLS", "MOST_OPERATIONS"):
+        monkeypatch.setattr(module, name, 1e18)
+    bound = stability(system, fields).limit
+    assert 0.3 * SAFETY * bound < proposed < bound
+
+
+def test_an_estimate_from_some_cells_is_exact_for_constant_coefficients():
+    assert limit(HEAT, 700, 600) == pytest.approx(1.25, rel=1e-6)
+
+
+@pytest.mark.parametrize(("shape", "most"), [((600, 500), 5000), ((16, 9000), 2000), ((9000, 16), 2000)])
+def test_each_rectangle_of_twice_the_cells_per_examined_cell_has_one(shape, most):
+    (ny, nx), cells = shape, module._cells([np.zeros(shape)], most)
+    lattice = np.zeros(shape)
+    lattice[tuple(each[: cells.regular] for each in cells.where)] = 1
+    sums = np.pad(lattice.cumsum(0).cumsum(1), ((1, 0), (1, 0)))
+    assert sums[-1, -1] == most
+    for height in range(1, ny + 1):
+        width = int(np.ceil(2 * ny * nx / most / height)) + 1  # cells are whole
+        if width <= nx:
+            inside = sums[height:, width:] - sums[:-height, width:] - sums[height:, :-width] + sums[:-height, :-width]
+            assert inside.min() >= 1
 
 
 @pytest.mark.parametrize("text", [HEAT, WAVE, VISSCHER, HEAT + "; scheme: rk3"])
