@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compute.devices.devices import Array, Device, Stopwatch
+from compute.display import cpu_numpy
 from compute.display.cpu_numpy import WORK_SHAPE
 from compute.lab.frames import Raster, View, fit
 from compute.measure.timing import note_span
+
+HALF = np.float32(0.5)
 
 
 @dataclass(frozen=True)
@@ -137,8 +140,8 @@ class Camera:
         """As `survey`, within a batch. mask: of u's shape and type; cells where it is 1 count as not finite."""
         found = self._buffer("survey", (4,), np.float64)
         if mask is not None:
-            self._kernels.exclude(u, mask, unmasked := self._buffer("unmasked", u.shape, u.dtype, shared=True))
-        self._kernels.survey(u if mask is None else unmasked, self._work, found)
+            u = self._excluded(u, mask, np.nan)
+        self._kernels.survey(u, self._work, found)
         copied = self._copy(self._device, found)
 
         def wait() -> Survey:
@@ -182,6 +185,35 @@ class Camera:
             request.mark(levels, *blocks)
         copied = self._copy(self._device, levels)
         return lambda: request.raster(copied(), grid)
+
+    def queue_raster_outside(self, u: Array, mask: Array, request: RasterRequest) -> Callable[[], Raster]:
+        """As `queue_raster`, but a pixel is the mean of its cells outside a mask, of u's shape and type, 0 or 1.
+
+        The level is NOT_FINITE if more than half of a pixel's cells are in the mask. paint and mark are not called.
+        """
+        grid = PixelGrid.of(request, u.shape)
+        blocks = grid.y0, grid.x0, grid.factor
+        means, shares = (self._buffer(use, grid.shape, np.float32) for use in ("means", "shares"))
+        self._kernels.reduce(self._excluded(u, mask, 0.0), means, *blocks)
+        self._kernels.reduce(mask, shares, *blocks)
+        copied = self._copy(self._device, means), self._copy(self._device, shares)
+
+        def wait() -> Raster:
+            """Wait for the copies and return the picture."""
+            mean, share = (copy() for copy in copied)
+            inside = share > HALF
+            found = np.where(inside, np.float32(np.nan), mean / (1 - np.where(inside, 0, share)))
+            levels = np.empty(grid.shape, np.uint8)
+            cpu_numpy.levels(found, levels, *request.limits)
+            return request.raster(levels, grid)
+
+        return wait
+
+    def _excluded(self, u: Array, mask: Array, value: float) -> Array:
+        """Return a copy of u with `value` in the mask, valid until the next call."""
+        out = self._buffer("excluded", u.shape, u.dtype, shared=True)
+        self._kernels.exclude(u, mask, value, out)
+        return out
 
     def window(self, u: Array, y0: int, x0: int, height: int, width: int) -> NDArray[np.float64]:
         """Return a (height, width) float64 host copy of the cells from (y0, x0) on."""

@@ -36,13 +36,13 @@ def survey(u: NDArray[Any], work: NDArray[np.float64], out: NDArray[np.float64])
     out[3] = 0 if all_finite else u.size - values.size
 
 
-def exclude(u: NDArray[Any], mask: NDArray[Any], out: NDArray[Any]) -> None:
-    """out = u, but NaN in the cells where mask is 1 or larger.
+def exclude(u: NDArray[Any], mask: NDArray[Any], value: float, out: NDArray[Any]) -> None:
+    """out = u, but `value` in the cells where mask is 1 or larger.
 
     u, mask, out: (ny, nx) of one type, float32 or float64, not overlapping.
     """
     np.copyto(out, u)
-    out[mask >= 1] = np.nan
+    out[mask >= 1] = value
 
 
 def reduce(u: NDArray[Any], out: NDArray[np.float32], y0: int, x0: int, factor: int) -> None:

@@ -36,12 +36,12 @@ def survey(u: Array, work: Array, out: Array) -> None:
     _launch_raster("survey", (parts,), u, work, out, np.int64(u.size))
 
 
-def exclude(u: Array, mask: Array, out: Array) -> None:
-    """out = u, but NaN in the cells where mask is 1 or larger.
+def exclude(u: Array, mask: Array, value: float, out: Array) -> None:
+    """out = u, but `value` in the cells where mask is 1 or larger.
 
     u, mask, out: (ny, nx) of one type, float32 or float64, not overlapping.
     """
-    _launch_raster("exclude", (_blocks(u.size),), u, mask, out, np.int64(u.size))
+    _launch_raster("exclude", (_blocks(u.size),), u, mask, u.dtype.type(value), out, np.int64(u.size))
 
 
 def reduce(u: Array, out: Array, y0: int, x0: int, factor: int) -> None:

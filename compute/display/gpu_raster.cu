@@ -2,7 +2,6 @@
 
 #define EVERY_LANE 0xffffffffu
 #define INFINITE __longlong_as_double(0x7ff0000000000000LL)
-#define NOTHING __longlong_as_double(0x7ff8000000000000LL)  // NaN
 
 __device__ __forceinline__ bool is_finite(double value)
 {
@@ -68,12 +67,12 @@ survey(const REAL* __restrict__ u, double* work, double* out, long long cells)
     join(all, out);
 }
 
-// out = u, NaN where mask is 1 or larger
+// out = u, `value` where mask is 1 or larger
 extern "C" __global__ void __launch_bounds__(256)
-exclude(const REAL* __restrict__ u, const REAL* __restrict__ mask, REAL* out, long long cells)
+exclude(const REAL* __restrict__ u, const REAL* __restrict__ mask, REAL value, REAL* out, long long cells)
 {
     const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
-    if (i < cells) out[i] = mask[i] >= 1 ? (REAL)NOTHING : u[i];
+    if (i < cells) out[i] = mask[i] >= 1 ? value : u[i];
 }
 
 // ---- reduce: means of square blocks -------------------------------------------------------------------------------

@@ -34,12 +34,12 @@ def survey(u: Array, work: Array, out: Array) -> None:
     _raster("survey_parts", 1, (work, out), u.size)
 
 
-def exclude(u: Array, mask: Array, out: Array) -> None:
-    """out = u, but NaN in the cells where mask is 1 or larger.
+def exclude(u: Array, mask: Array, value: float, out: Array) -> None:
+    """out = u, but `value` in the cells where mask is 1 or larger.
 
     u, mask, out: (ny, nx) float32, not overlapping; whole arrays without NaN in mask.
     """
-    _gather("exclude", u, out, (1, 1, 0, 0), np.nan, mask)
+    _gather("exclude", u, out, (1, 1, 0, 0), value, mask)
 
 
 def reduce(u: Array, out: Array, y0: int, x0: int, factor: int) -> None:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from compute.display.camera import RasterRequest
-from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Curve, Frame, Raster, View, freeze
+from compute.lab.frames import Curve, Frame, Raster, View, freeze
 from compute.lab.image_history import image_notes
 from compute.lab.panels import Line, Panel
 from compute.lab.sections import probe_cell, section_cells, section_curve
@@ -107,15 +107,17 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
     limits = now["limits_field"] or seen[first].limits()
     limits_second = now["limits_show"] or seen[SECOND].limits()
     with camera.batch():
-        field = camera.queue_raster(arrays[first], RasterRequest(view, pixels, limits, first))
-        other = camera.queue_raster(second, RasterRequest(view, pixels, limits_second, label[:MOST_LABEL]))
-        walls = [wall] if wall is not None and not nonfinite else []
-        masks = [camera.queue_raster(each, RasterRequest(view, pixels, (0.0, 1.0), "wall")) for each in walls]
-    rasters = {"field": field(), "show": other()}
-    for mask in masks:
-        covered = mask().levels > TOP_LEVEL // 2
-        for name, each in rasters.items():
-            rasters[name] = replace(each, levels=np.where(covered, NOT_FINITE, each.levels))
+        pictures = {
+            "field": (arrays[first], RasterRequest(view, pixels, limits, first)),
+            "show": (second, RasterRequest(view, pixels, limits_second, label[:MOST_LABEL])),
+        }
+        queued = {
+            name: camera.queue_raster(array, request)
+            if wall is None or nonfinite
+            else camera.queue_raster_outside(array, wall, request)
+            for name, (array, request) in pictures.items()
+        }
+    rasters = {name: wait() for name, wait in queued.items()}
     area, some = system.dx**2, seen[first].minimum <= seen[first].maximum  # of a cell; a finite value
     facts = {
         "t": lab.t,

@@ -7,7 +7,7 @@ import pytest
 
 from compute.display import cpu_numpy as reference
 from compute.display.camera import Camera, RasterRequest
-from compute.lab.frames import Curve, Raster, fit
+from compute.lab.frames import NOT_FINITE, Curve, Raster, fit
 from compute.labs.diffusion import Diffusion
 
 
@@ -50,8 +50,30 @@ def test_a_survey_with_a_mask_equals_numpy_on_the_other_cells(device, kernels, c
         assert (seen.minimum, seen.maximum) == (rest.min(initial=np.inf), rest.max(initial=-np.inf))
         assert seen.total == pytest.approx(np.sum(rest.astype(np.longdouble)), rel=1e-9, abs=1e-9)
         out = device.allocate(shape, dtype)
-        kernels.exclude(held, covered, out)
-        np.testing.assert_array_equal(device.download(out), np.where(mask < 1, u, np.nan))
+        for value in (np.nan, 0.25):
+            kernels.exclude(held, covered, value, out)
+            np.testing.assert_array_equal(device.download(out), np.where(mask < 1, u, value))
+
+
+@pytest.mark.parametrize("pixels", [(40, 40), (11, 9), (3, 3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_pixel_outside_a_mask_is_the_mean_of_its_other_cells(device, camera, pixels, dtype):
+    random = np.random.default_rng(5)
+    u, mask = random.normal(size=(37, 31)).astype(dtype), (random.random((37, 31)) < 0.45).astype(dtype)
+    u[20, 20], mask[20, 20] = np.inf, 1
+    u[5, 6], mask[5, 6] = np.nan, 0
+    request = RasterRequest((2.0, 3.0, 30.0, 36.0), pixels, (-1.5, 1.25), "u")
+    with camera.batch():
+        wait = camera.queue_raster_outside(device.upload(u), device.upload(mask), request)
+    raster, factor = wait(), fit((33, 28), pixels)
+    for i, j in np.ndindex(raster.levels.shape):
+        part = np.s_[3 + i * factor : 3 + (i + 1) * factor, 2 + j * factor : 2 + (j + 1) * factor]
+        rest = u[part][mask[part] == 0]
+        if 2 * rest.size < u[part].size or not np.isfinite(rest).all():
+            assert raster.levels[i, j] == NOT_FINITE
+        else:
+            level = (rest.mean(dtype=float) + 1.5) / 2.75 * 254
+            assert raster.levels[i, j] == pytest.approx(min(max(level, 0), 254), abs=0.51)
 
 
 @pytest.mark.parametrize(
