@@ -44,6 +44,7 @@ from compute.export.film import RATES
 from compute.export.formats import NPZ, PNG, STILLS, TABLES, ZIPPED_ZARR
 from compute.export.jobs import FILE, Job
 from compute.export.link import NAME, packed
+from compute.export.notebook_file import ENDING, notebook_of
 from compute.export.packages import PYARROW, ZARR
 from compute.export.parameter_texts import axes_of
 from compute.export.render_pool import on_gpu
@@ -54,12 +55,14 @@ from compute.lab.history import StepHistory, plain_history
 from compute.machine import scratch
 from compute.process.tasks import ChildTask
 
+NOTEBOOK_HEIGHT = 480  # pixels of a picture that the notebook computes: the lab may have one cell a pixel
 NONE = ""  # a table without a second parameter
 COLOURS_ALONE = {"refit"}  # actions that leave a lab's state unchanged
 GAPS = re.compile(r"\s*([,:])\s*")  # blanks around separators of values
 HOW = "a, b, c or low:high:5, by equal factors low:high:x5"
 ABOUT_LINK = (
-    "<p class='quiet'>A picture (PNG) or JSON that was saved here brings its state back: drop it on the page.</p>"
+    "<p class='quiet'>A picture (PNG) or JSON that was saved here brings its state back: drop it on the page. "
+    "The notebook computes the same state in Jupyter, VS Code or Colab, without the page.</p>"
 )
 ABOUT_NUMBERS = """<p class='quiet'>The arrays behind the picture, in full precision, with their parameters.</p>"""
 ABOUT_TIMINGS = """<p class='quiet'>The timings behind the comparison on the right, every sample included.</p>"""
@@ -68,7 +71,7 @@ ABOUT_TABLE = """<h3 class='along'>A table over parameters</h3>
 
 
 class LinkSection(ExportSection):
-    """The link to the lab's current state with its QR code, and the JSON file; all restore the same state."""
+    """The link to the lab's current state with its QR code, JSON and notebook; all restore the same state."""
 
     TITLE = "Link"
 
@@ -77,14 +80,16 @@ class LinkSection(ExportSection):
         self.address: Any = pmui.TextInput(label="Address", value="", size="small", visible=False, **FULL)
         self.copy = button("Copy the link", "link", self._copy)
         self.save = button("Save as JSON", "download", self._save, filled=False)
+        self.notebook = button("Open in Jupyter", "menu_book", self._save_notebook, filled=False)
         self.code = LinkCode()
         self._words = html_pane("", margin=(0, 8))
         about = html_pane(ABOUT_LINK, margin=(0, 8))
-        self.panel = column(row(self.copy, self.save), self._words, self.address, self.code, about)
+        files = row(self.copy, self.save), row(self.notebook)
+        self.panel = column(*files, self._words, self.address, self.code, about)
 
     def tick(self) -> None:
         """Enable links after the first frame."""
-        self.copy.disabled = self.save.disabled = self._source.frame is None
+        self.copy.disabled = self.save.disabled = self.notebook.disabled = self._source.frame is None
 
     def _part(self) -> str:
         return next(iter(self._source.pictures().values()), "")
@@ -114,11 +119,20 @@ class LinkSection(ExportSection):
         builder().queue_or_call(self._exports.document, self.code.clear)  # queued after a code that is still being made
 
     def _save(self) -> None:
-        export = self._exports.add(file_name(self._source.lab, "", ".json"))
+        self._write(".json", Scene.plain)
+
+    def _save_notebook(self) -> None:
+        size = self._source.size(NOTEBOOK_HEIGHT)
+        self._write(ENDING, lambda scene: notebook_of(structs.replace(scene, size=size)))
+
+    def _write(self, ending: str, content: Callable[[Scene], Mapping[str, Any]]) -> None:
+        """Save a file with content(scene) as JSON; no computation is needed."""
+        export = self._exports.add(file_name(self._source.lab, "", ending))
 
         def write(moment: Moment) -> None:
-            """Write the scene; no computation is needed."""
-            export.path.write_text(json.dumps(moment.scene.plain(), indent=1, ensure_ascii=False), encoding="utf-8")
+            """Write the file."""
+            text = json.dumps(content(moment.scene), indent=1, ensure_ascii=False)
+            export.path.write_text(text, encoding="utf-8")
             export.made()
 
         export.ask(self._source, self._part(), write)

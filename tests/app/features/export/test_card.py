@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
+import nbformat
 import numpy as np
 import pytest
 from bokeh.document import Document
@@ -690,3 +692,21 @@ def test_no_former_link_stands_beside_the_reason_why_there_is_no_new_one(linked,
     source.on_event(session.answer)
     assert "too long for a link" in section._words.object
     assert (section.address.value, section.address.visible, section.code.content) == ("", False, {})
+
+
+def test_a_saved_notebook_repeats_the_state(exports, source, session):
+    section = LinkSection(source, exports, exports.download)
+    section.notebook.clicks += 1
+    source.on_event(session.answer)
+    (export,) = exports._exports
+    assert export.state == "done"
+    assert export.name.startswith("fieldlab-diffusion-")
+    assert export.name.endswith(".ipynb")
+    notebook = json.loads(export.path.read_text(encoding="utf-8"))
+    nbformat.validate(nbformat.from_dict(notebook))
+    names = {}
+    for cell in notebook["cells"][2:4]:
+        exec("".join(cell["source"]), names)
+    with closing(names["lab"]) as lab:
+        assert lab.steps == session.answer.snapshot["steps"]
+        assert np.array_equal(lab.field(), session.answer.snapshot["field"])
