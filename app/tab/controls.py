@@ -209,6 +209,7 @@ class Transport:
         self.keys: dict[str, Callable[[], object]] = {" ": self.toggle, "s": self.step, "r": self.reset}
         undo, redo = partial(session.act, "undo"), partial(session.act, "redo")
         self.undo, self.redo = Undo(undo, **close), Undo(redo, redo=True, **close)
+        self._offered, self._lost = False, ""
         if "undo" in known and "redo" in known:
             buttons += [self.undo.button, self.redo.button]
             # The keys call the actions, not the buttons: a button learns of a new state a moment later, and a quick
@@ -232,6 +233,20 @@ class Transport:
                 f"Steps per frame must be {FASTEST!r} or a whole number from 1 to {MAX_STEPS}, not {text[:40]!r}"
             )
         return steps
+
+    def follow_undo(self, notes: Mapping[str, str]) -> None:
+        """Offer the undo and the redo of a frame, from its notes undo, redo and gone.
+
+        If both vanish without a reason, the lab is open in another process: its earlier fields are lost.
+        """
+        offered = bool(notes["undo"] or notes["redo"])
+        if offered or notes["gone"]:
+            self._lost = ""
+        elif self._offered:
+            self._lost = "the earlier fields are lost with the engine"
+        self._offered = offered
+        self.undo.offer(notes["undo"], notes["gone"] or self._lost)
+        self.redo.offer(notes["redo"])
 
     def toggle(self) -> None:
         """Run or pause."""

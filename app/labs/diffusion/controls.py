@@ -138,8 +138,7 @@ class DiffusionControls(Controls):
             if initial:  # the lab already uses these values: they are not sent
                 self.session.change(**initial)
                 self.show_values(initial)
-            self.transport.undo.offer(frame.notes["undo"], frame.notes["gone"])
-            self.transport.redo.offer(frame.notes["redo"])
+            self.transport.follow_undo(frame.notes)
 
     def close(self) -> None:
         """Stop reading files."""

@@ -199,8 +199,7 @@ class EquationsControls(Controls):
         if (frame := self.session.latest) is not None:
             self.image.tick(frame)
             self._follow_undo(frame)
-            self.transport.undo.offer(frame.notes["undo"], frame.notes["gone"])
-            self.transport.redo.offer(frame.notes["redo"])
+            self.transport.follow_undo(frame.notes)
             self.settings.tell(frame.facts["dt"], frame.facts["limit"], frame.notes["advice"])
 
     def _follow_undo(self, frame: Frame) -> None:

@@ -567,6 +567,24 @@ def test_undo_brings_the_text_and_its_values_back_in_every_widget():
     assert tab.told == []
 
 
+def test_the_undo_button_says_that_a_new_engine_has_lost_the_earlier_fields():
+    tab = Tab()
+    undo = tab.controls.transport.undo.button
+    for _ in range(2):
+        old = tab.lab
+        assert undo.disabled
+        tab.lab.advance(2)
+        tab.lab.act("reset")
+        tab.see()
+        assert not undo.disabled
+        assert "lost" not in undo.description
+        tab.session.live = Equations(**old.values())
+        tab.lab.restore(old.snapshot())
+        tab.lab.advance(1)
+        tab.see()
+        assert undo.description == "Undo (Ctrl+Z): nothing to undo; the earlier fields are lost with the engine"
+
+
 def test_dials_are_the_sliders_of_the_text():
     tab = Tab()
     assert [dial.label.split()[0] for dial in tab.controls.dials()][:4] == ["F", "k", "Du", "Dv"]
