@@ -21,6 +21,13 @@ from app.tab.lean_plots import rewrite
 hv.extension("bokeh")
 hv.renderer("bokeh").webgl = False  # streamed curves are short, and canvas starts faster
 
+# 10^tick as 0.0316, or 3.16×10⁻⁵ far from 1
+FROM_LOG10 = """
+const power = Math.floor(tick + 1e-9), mantissa = Number((10 ** (tick - power)).toPrecision(3));
+if (power >= -3 && power < 5) return String(Number((10 ** tick).toPrecision(3)));
+const raised = String(power).replace(/./g, (c) => '⁰¹²³⁴⁵⁶⁷⁸⁹'[c] ?? '⁻');
+return mantissa === 1 ? `10${raised}` : `${mantissa}×10${raised}`;
+"""
 CURVE_SLACK = 0.08  # share of the span left free above and below a curve
 CURVE_SHRINK = 0.5  # the axis tightens when the curve fills less than this share of it
 XY = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -93,6 +100,11 @@ class CurvePlot:
     def name_axes(self, x: str, y: str) -> None:
         """Set the titles of the axes, with units."""
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = x, y
+
+    def use_logarithms(self, logarithms: bool) -> None:
+        """Label the ordinate for curves of log10 of the values, or for the values."""
+        self.figure.yaxis.formatter = CustomJSTickFormatter(code=FROM_LOG10 if logarithms else SHORT_NUMBER)
+        self.figure.yaxis[0].ticker.desired_num_ticks = 2 if logarithms else 4
 
     def show(self, lines: Sequence[XY | None]) -> None:
         """Draw `lines`, one per name; None hides a line. Non-finite values leave gaps."""

@@ -37,8 +37,8 @@ from compute.devices.devices import devices_name
 from compute.devices.gpu_devices import cuda_count
 from compute.engine import messages
 from compute.export.scene import Style
-from compute.labs.diffusion.lab import LIMIT, UNSTABLE_LIMIT
-from compute.labs.diffusion.scheme import WRONG_VARIANTS
+from compute.labs.diffusion.lab import UNSTABLE_LIMIT
+from compute.labs.diffusion.scheme import LIMIT, WRONG_VARIANTS
 
 SIDES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)  # of grids, in cells
 BLOW_UP = 0.26  # just above the stability limit of 1/4: the chequerboard grows by a factor of 1.08 per step
@@ -47,6 +47,7 @@ SEEDS = 1000
 KERNELS = {"T-step": "several steps per pass", "one-step": "one step per pass"}  # labels on the page
 CALM = 2  # steps per frame in unstable mode: a factor of 1.17 per frame; even, as each step inverts the pattern
 CLOSE = 32  # cells per side shown of a larger grid in unstable mode: a cell of the chequerboard is several pixels wide
+FITTED = {"the whole curve": 1.0, "its newest half": 0.5, "its newest tenth": 0.1}  # label -> share of the steps
 WHOLE_KEYS = ("0", "home")  # keys that show the whole field
 HELD, FOLLOWING, TYPED = LIMITS = ("initial field", "each frame", "manual")
 SHOWN = {"Both": ("field", "laplacian"), "Field": ("field",), "Laplacian": ("laplacian",)}
@@ -257,6 +258,12 @@ class DiffusionDisplay(ValueWidgets):
         shown.param.watch(lambda event: session.later(lambda: lab_view.choose(SHOWN[event.new])), "value")
         self.curves = pmui.Switch(label="Show curves", value=True, **FULL)
         self.curves.param.watch(lambda event: session.later(lambda: lab_view.show_curves(event.new)), "value")
+        self.growth = pmui.Switch(label="Log axis and growth at the probe", value=False, **FULL)
+        self.fitted = pmui.Select(
+            label="Growth fitted over", options=FITTED, value=1.0, visible=False, size="small", **FULL
+        )
+        for widget in (self.growth, self.fitted):
+            widget.param.watch(lambda event: self._show_growth(), "value")
         self.palettes = PaletteControls(
             session, lab_view.pictures,
             {"field": "Palette of the field", "laplacian": "Palette of the Laplacian"}, PALETTES,
@@ -266,6 +273,8 @@ class DiffusionDisplay(ValueWidgets):
         self.panel = pn.Column(
             shown,
             self.curves,
+            self.growth,
+            self.fitted,
             *self.palettes.lists.values(),
             self.palettes.reverse,
             *self._limits(),
@@ -273,6 +282,10 @@ class DiffusionDisplay(ValueWidgets):
             margin=0,
             sizing_mode="stretch_width",
         )
+
+    def _show_growth(self) -> None:
+        self.fitted.visible = self.growth.value
+        self.session.later(lambda: self.lab_view.show_growth(self.growth.value, self.fitted.value))
 
     # -- limits
 

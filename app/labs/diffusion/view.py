@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
+import numpy as np
 import panel as pn
+from numpy.typing import NDArray
 
-from app.page.theme import GRID, heading, html_pane, set_type
+from app.page.theme import GRID, heading, html_pane, set_type, type_size
 from app.tab.curve_plots import CurvePlot
 from app.tab.lab_view import Size
 from app.tab.plots import RasterPlots, around
@@ -18,6 +21,7 @@ from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.frames import Frame
+from compute.lab.growth import FEWEST, Growth, fitted_growth
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
 UNITS = {"field": "u", "laplacian": "∇²u [1/cell²]"}
@@ -36,6 +40,13 @@ WRAPPED = {"flex-wrap": "wrap", "align-content": "flex-start"}
 PHONE = 480  # px of width below which only one picture is shown
 WORTH = 1.25  # factor by which pictures must grow without curves before these are hidden
 LEGIBLE = 180  # px of a picture; below, one picture is shown instead of two
+GROWTH_LINES = 3  # height of the two lines of the growth factor, in font sizes
+ONE_EXPONENTIAL = 0.1  # largest residual of samples that are called one exponential
+GROWTH_STYLE = """
+p { margin: 0; padding-left: 24px; font-size: var(--small, 14px); line-height: 1.4; color: var(--muted);
+  white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+b { color: var(--ink); font-variant-numeric: tabular-nums; }
+"""
 SHARP = 1.25  # maximum of frame pixels per plot pixel and axis, before the frame is reduced by an integer factor
 
 
@@ -54,6 +65,23 @@ class Placement:
     bar: bool
 
 
+def growth_html(growth: Growth | None, facts: Mapping[str, float]) -> str:
+    """Return the measured growth factor, and those of the theory that the lab knows, as two lines."""
+    if growth is None:
+        return f"<p>Growth per step: at least {FEWEST} samples of one r are needed</p>"
+    over = f"least squares over {growth.samples} samples, steps {growth.first:,.0f} to {growth.last:,.0f}"
+    fits = f"residual {100 * growth.residual:.2g} %" if growth.residual < ONE_EXPONENTIAL else "not one exponential"
+    measured = f"<b>{growth.factor:.7g}</b> per step, {fits}"
+    known = []
+    if "mode_growth" in facts:
+        mode = f"mode ({facts['mode_p']:.0f}, {facts['mode_q']:.0f})"
+        known.append(f"<b>{abs(facts['mode_growth']):.7g}</b> {mode}")
+    if "fastest_growth" in facts:
+        known.append(f"<b>{facts['fastest_growth']:.7g}</b> finest")
+    theory = f"<p>Theory: {', '.join(known)}</p>" if known else ""
+    return f"<p title='{over}'>Growth: {measured}</p>{theory}"
+
+
 class DiffusionView(RasterView):
     """The pictures and curves of one session, and their layout."""
 
@@ -64,9 +92,13 @@ class DiffusionView(RasterView):
             section_moved=self._move_section,
         )  # fmt: skip
         self.profile = CurvePlot("place [cells]", "u", ("profile", "exact"))
-        self.series = CurvePlot("time [steps]", "u", ("probe",))
+        self.series = CurvePlot("time [steps]", "u", ("probe", "fit"))
         self.series.figure.xaxis[0].ticker.min_interval = 1.0  # after a restore there is only one step
         self._samples = Samples()  # of the probe
+        self._logarithmic, self._share = False, 1.0  # see show_growth
+        self._scheme: tuple[Any, ...] = ()  # r and edges of the newest samples
+        self._since = 0.0  # their first step
+        self._growth = html_pane("", GROWTH_STYLE, visible=False)
         self._close_view: tuple[float, float, float, float] | None = None  # region chosen by `look_closely`
         self._ticked: Frame | None = None  # frame shown in the curves
         self._shown: Sequence[str] = tuple(TITLES)
@@ -78,9 +110,10 @@ class DiffusionView(RasterView):
             for name, pane in self._panes.items()
         }
         self._lines = [fixed_pane(curves.figure) for curves in (self.profile, self.series)]
+        above = [heading(CURVE_TITLES[0])], [heading(CURVE_TITLES[1]), self._growth]
         self._titled = [
-            pn.Column(heading(words), pane, margin=0, sizing_mode="fixed")
-            for words, pane in zip(CURVE_TITLES, self._lines, strict=True)
+            pn.Column(*words, pane, margin=0, sizing_mode="fixed")
+            for words, pane in zip(above, self._lines, strict=True)
         ]
         self._curves = pn.Row(*self._titled, margin=0, sizing_mode="fixed", styles=WRAPPED)
         self._row = pn.Row(*self._columns.values(), margin=0, sizing_mode="fixed")
@@ -177,9 +210,14 @@ class DiffusionView(RasterView):
             column.param.update(width=self._row.width // len(best.shown), height=high - GRID)
         high = best.curve_height or SMALLEST  # hidden curves, too, as a fixed size needs a value
         self._curves.param.update(width=all_of_them, height=(2 if best.side_by_side else 1) * (high + HEADING))
-        for curves, pane, titled in zip((self.profile, self.series), self._lines, self._titled, strict=True):
-            curves.figure.update(width=each, height=high)
-            pane.param.update(width=each, height=high)
+        text = GROWTH_LINES * type_size(self.presenter) if self._logarithmic else 0
+        self._growth.param.update(visible=self._logarithmic, height=text, width=each, sizing_mode="fixed")
+        heights = high, high - text
+        for curves, height, pane, titled in zip(
+            (self.profile, self.series), heights, self._lines, self._titled, strict=True
+        ):
+            curves.figure.update(width=each, height=height)
+            pane.param.update(width=each, height=height)
             titled.param.update(width=each, height=high + HEADING)
 
     def _placed(self, shown: Sequence[str], side_by_side: bool) -> Placement:
@@ -231,7 +269,40 @@ class DiffusionView(RasterView):
         self._remember(frame)
         curves = [frame.curves.get(name) for name in ("profile", "exact")]
         self.profile.show([(c.x, c.y) if c is not None else None for c in curves])
-        self.series.show([(self._samples.column(0), self._samples.column(-1))])
+        self._show_series(frame)
+
+    # -- the probe over time
+
+    def show_growth(self, shown: bool, share: float) -> None:
+        """Show |u| at the probe on a logarithmic axis, with the growth factor of a fit to the newest `share` of it."""
+        changed, self._logarithmic, self._share = shown != self._logarithmic, shown, share
+        if changed:
+            self.series.name_axes("time [steps]", "|u|" if shown else "u")
+            self.series.use_logarithms(shown)
+            self.arrange()
+        if self.session.latest is not None:
+            self._show_series(self.session.latest)
+
+    def _show_series(self, frame: Frame) -> None:
+        steps, values = self._samples.column(0), self._samples.column(-1)
+        if not self._logarithmic:
+            self.series.show([(steps, values), None])
+            return
+        growth = self._fitted(steps, values)
+        ends = np.array([growth.first, growth.last]) if growth else np.empty(0)
+        with np.errstate(divide="ignore"):  # 0 leaves a gap
+            curve = np.log10(np.abs(values))
+        self.series.show([(steps, curve), (ends, growth.log10(ends)) if growth else None])
+        html = growth_html(growth, frame.facts)
+        if html != self._growth.object:
+            self._growth.object = html
+
+    def _fitted(self, steps: NDArray[np.float64], values: NDArray[np.float64]) -> Growth | None:
+        """Return the fit to the newest share of the samples of the current r and edges."""
+        alike = steps >= self._since
+        steps, values = steps[alike], values[alike]
+        first = steps[-1] - self._share * (steps[-1] - steps[0]) if steps.size else 0.0
+        return fitted_growth(steps[steps >= first], values[steps >= first])
 
     def samples(self) -> tuple[str, str]:
         """Return the name and the samples of "At the probe" as CSV: step, cell, value, the oldest first."""
@@ -242,3 +313,6 @@ class DiffusionView(RasterView):
         facts = frame.facts
         cell = int(facts["probe_x"]), int(facts["probe_y"])
         self._samples.add((frame.notes["run"], cell), (facts["step"], *cell, facts["probe"]))
+        scheme = (frame.notes["run"], facts["r"], self.session.confirmed["edges"])
+        if scheme != self._scheme or facts["step"] < self._since:
+            self._scheme, self._since = scheme, facts["step"]

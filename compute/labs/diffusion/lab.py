@@ -38,14 +38,13 @@ from compute.lab.undo import EarlierField, UndoHistory
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import FieldHistory
 from compute.labs.diffusion.picture import HeldLimits, panels_of, show
-from compute.labs.diffusion.scheme import EDGES, WRONG_VARIANTS, ExactMode
+from compute.labs.diffusion.scheme import EDGES, LIMIT, WRONG_VARIANTS, ExactMode
 from compute.labs.diffusion.slabs import FEWEST_GHOSTS, SlabLayout
 from compute.measure.timing import Timing
 
 SLAB_DEVICE = "compute.labs.diffusion.gpu_slab_device"  # imported if several GPUs share a grid
 SLAB_KERNELS = "compute.labs.diffusion.gpu_slabs"
 TOGETHER = ("gpu_cupy",)  # backends with kernels for a shared grid
-LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
 UNSTABLE_LIMIT = 0.5
 
 

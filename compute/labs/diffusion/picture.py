@@ -2,7 +2,8 @@
 
 facts: step, minimum, maximum, heat, heat_drift (relative, since the field was loaded or painted), nonfinite, probe,
 probe_x, probe_y (its cell), r, limit; laplacian_minimum and laplacian_maximum, over all cells, unless the limits of its
-colours are set; exact_error (relative L2 on the section) with the single-mode preset;
+colours are set; exact_error (relative L2 on the section), mode_growth (the factor of a step), mode_p and mode_q with
+the single-mode preset; fastest_growth (magnitude of the finest mode's factor) if r exceeds the limit;
 racing_error (relative L2 over at most the central 512 x 512 cells) with the racing kernel.
 
 notes: run (id of the unbroken run of steps; frames of different runs show unrelated fields); image (fingerprint of the
@@ -29,6 +30,7 @@ from compute.lab.frames import Curve, Frame, Raster, View, freeze
 from compute.lab.image_history import image_notes
 from compute.lab.panels import Line, Panel
 from compute.lab.sections import index_at, probe_cell, section_cells, section_curve
+from compute.labs.diffusion.scheme import LIMIT, fastest_growth
 from compute.measure.timing import Timing
 
 if TYPE_CHECKING:
@@ -115,6 +117,14 @@ def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels:
     if seen_laplacian is not None:
         facts |= {"laplacian_minimum": seen_laplacian.minimum, "laplacian_maximum": seen_laplacian.maximum}
     parts: dict[str, Raster | Curve] = {"field": field(), "laplacian": laplacian(), **curves}
+    if lab.exact_mode:
+        facts |= {
+            "mode_growth": lab.exact_mode.growth(now["r"]),
+            "mode_p": lab.exact_mode.p,
+            "mode_q": lab.exact_mode.q,
+        }
+    if now["r"] > LIMIT:
+        facts["fastest_growth"] = fastest_growth(now["ny"], now["nx"], now["edges"], now["r"])
     if lab.truth:
         facts["racing_error"] = _racing_error(lab)
     facts |= {
@@ -125,7 +135,7 @@ def show(lab: Diffusion, image: LoadedPicture | None, view: View | None, pixels:
         "heat_drift": lab.heat.drift(seen.total),
         "nonfinite": seen.nonfinite,
         "r": now["r"],
-        "limit": 0.25,
+        "limit": LIMIT,
         "probe": float(point()[0, 0]),
         "probe_y": probe[0],
         "probe_x": probe[1],

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from compute.cli.arguments import named
 
+LIMIT = 0.25  # largest stable r of forward Euler in two dimensions
 EDGES = ("zero-flux", "zero-dirichlet", "periodic")
 PERIODIC, ZERO_FLUX, ZERO_DIRICHLET = 0, 1, 2
 _CODES = dict(zip(EDGES, (ZERO_FLUX, ZERO_DIRICHLET, PERIODIC), strict=True))
@@ -62,6 +63,17 @@ def growth_factor(ny: int, nx: int, p: int, q: int, edges: str, r: float) -> flo
     return 1 - 4 * r * sines
 
 
+def fastest_growth(ny: int, nx: int, edges: str, r: float) -> float:
+    """Return the magnitude of the factor of the finest mode, which grows fastest above the stability limit."""
+    p, q = (_finest(size, edges) for size in (nx, ny))
+    return abs(growth_factor(ny, nx, p, q, edges, r))
+
+
+def _finest(size: int, edges: str) -> int:
+    """Return the number of the finest mode on `size` cells."""
+    return {"periodic": size // 2, "zero-dirichlet": size}.get(edges, size - 1)
+
+
 @dataclass
 class ExactMode:
     """amplitude times mode (p, q) on ny x nx cells: the result of the scheme without rounding.
@@ -79,10 +91,14 @@ class ExactMode:
     r: float = 0.0
     steps: int = 0
 
+    def growth(self, r: float) -> float:
+        """Return the factor of a step with the diffusion number r."""
+        return growth_factor(self.ny, self.nx, self.p, self.q, self.edges, r)
+
     @property
     def amplitude(self) -> float:
         """The current amplitude; inf if it overflows."""
-        factor = growth_factor(self.ny, self.nx, self.p, self.q, self.edges, self.r)
+        factor = self.growth(self.r)
         with np.errstate(over="ignore", under="ignore"):
             return float(np.float64(self.begun) * np.float64(factor) ** self.steps)
 

@@ -17,6 +17,7 @@ from app.tab.plots import StrokePoint
 from app.tab.session_states import FellBack
 from compute.engine import messages
 from compute.labs.diffusion import Diffusion
+from compute.labs.diffusion.scheme import growth_factor
 from tests.direct import DirectSession, read
 
 
@@ -494,3 +495,48 @@ def test_the_field_of_the_pause_takes_a_step_and_shows_a_refusal():
     assert (field.value, field.error_state, tab.lab.status.stops_after) == ("", False, 0)
     assert tab.controls.on_event(messages.Refused("pause_at must be at least 0, not -3", kept={"pause_at": None}))
     assert "not -3" in field.helper_text
+
+
+# -- growth at the probe
+
+
+def test_the_growth_of_a_mode_is_shown_next_to_its_factor_on_a_logarithmic_axis():
+    tab = Sided(preset="single mode", mode_p=3, mode_q=2, r=0.2, dtype="float64", probe_x=0.3, probe_y=0.6)
+    tab.run(*[5] * 6)
+    linear = tab.curve()[1]
+    tab.controls.display.growth.value = True
+    factor = growth_factor(32, 32, 3, 2, "zero-flux", 0.2)
+    words = tab.lab_view._growth.object
+    assert words.count(f"<b>{factor:.7g}</b>") == 2  # measured and theory
+    assert "mode (3, 2)" in words
+    assert np.allclose(tab.curve()[1], np.log10(np.abs(linear)))
+    ends = [np.array(column) for column in tab.lab_view.series.sources[1].data.values()]
+    assert ends[0].tolist() == [0, 30]
+    assert np.allclose(ends[1], [np.log10(abs(linear[0])), np.log10(abs(linear[-1]))])
+    tab.controls.display.growth.value = False
+    assert tab.curve()[1] == linear
+    assert not tab.lab_view.series.figure.renderers[1].visible
+
+
+def test_growth_is_fitted_to_the_newest_samples_of_one_r():
+    tab = Sided(preset="single mode", mode_p=3, mode_q=2, r=0.1, dtype="float64", probe_x=0.3, probe_y=0.6)
+    tab.controls.display.growth.value = True
+    assert "at least 3 samples" in tab.lab_view._growth.object
+    tab.run(10, 10, 10)
+    tab.session.change(r=0.25)
+    tab.run(10, 10, 10)
+    factor = growth_factor(32, 32, 3, 2, "zero-flux", 0.25)
+    assert tab.lab_view._growth.object.count(f"<b>{factor:.7g}</b>") == 2
+    assert "3 samples, steps 40 to 60" in tab.lab_view._growth.object
+    tab.run(*[10] * 17)
+    tab.controls.display.fitted.value = 0.1  # of 190 steps
+    assert "at least 3 samples" in tab.lab_view._growth.object  # two have no residual
+    tab.controls.display.fitted.value = 0.5
+    assert "10 samples, steps 140 to 230" in tab.lab_view._growth.object
+
+
+def test_above_the_limit_the_factor_of_the_finest_mode_is_shown():
+    tab = Sided(preset="single mode", unstable=True, r=0.3, edges="periodic")
+    tab.run(1, 1, 1)
+    tab.controls.display.growth.value = True
+    assert "<b>1.4</b> finest" in tab.lab_view._growth.object  # 8 r - 1
