@@ -90,6 +90,7 @@ def change_panel_and_bokeh() -> None:
 
 def warm(application: Any) -> None:
     """Start the slow tasks that the first visitor would otherwise wait for."""
+    from app.readout.numbers import server_chip
     from app.server import admission, free_loop
     from app.server.builder import builder
     from compute.measure.machine_roofs import machine_roofs
@@ -97,7 +98,8 @@ def warm(application: Any) -> None:
     free_loop.collector().install(application.application)
     builder().install(application.application)
     admission.session_limiter().warm()  # the first page needs the engines immediately
-    machine_roofs().start()
+    if not server_chip():
+        machine_roofs().start()
     import app.page.page  # noqa: F401 - in advance: the import takes seconds
     from app.features import features
 

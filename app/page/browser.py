@@ -38,6 +38,7 @@ class Browser(JSComponent):
     address = param.Dict(default={}, doc="Query of the page's address, and whether to add a history entry.")
     card = param.String(default="", doc="CSS class of the latest opened card, which gets the focus; empty: none.")
     ui = param.String(default="", doc="Level of the page in its address; empty: the whole page.")
+    recorded = param.String(default="", doc="Chip of the page's numbers in its address; empty: measured here.")
     dark = param.Boolean(default=False, doc="Whether the dark scheme is shown.")
 
     _esm = (
@@ -134,7 +135,9 @@ class Browser(JSComponent):
       const measure = () => model.send_msg({ width: innerWidth, height: innerHeight });
       const travel = () => model.send_msg({ query: location.search.slice(0, 10000) });
       const write = () => {
-        const { push } = model.address, query = `${model.ui ? `ui=${model.ui}&` : ''}${model.address.query}`;
+        const { push } = model.address;
+        const kept = ['ui', 'recorded'].map((name) => model[name] ? `${name}=${model[name]}&` : '').join('');
+        const query = `${kept}${model.address.query}`;
         if (!model.address.query || location.search == `?${query}`) return;
         const address = `${location.pathname}?${query}`;
         try {

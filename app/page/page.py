@@ -21,6 +21,8 @@ from app.page.markup import filled
 from app.page.notices import Notices
 from app.page.shell import Shell
 from app.page.theme import stylesheet
+from app.readout.numbers import Numbers, asked_chip
+from app.readout.readout import recorded_figures
 from app.server.admission import server_full, session_limiter
 from app.server.builder import builder
 from app.tab.lab_tab import LabTab
@@ -31,6 +33,7 @@ from app.upstream.document_changes import changed_together
 from compute.export.link import link_in_query, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab.lab import Lab
+from compute.measure.records import chip_names
 
 
 def server_full_page() -> pn.Column:
@@ -54,8 +57,17 @@ class Page:
         except ValueError as error:
             self.level = FULL
             problems = [*problems, f"All of the page is shown: {error}."]
+        self.numbers = Numbers(chip_names(recorded_figures()))
+        try:
+            self.numbers.chip = asked_chip(self.document, self.numbers.names)
+        except ValueError as error:
+            problems = [*problems, f"Numbers are measured here: {error}."]
         kept = "" if self.level == FULL else self.level
-        self.browser = Browser(self.press, self._resized, self._looked, self._travelled, self._preferred, ui=kept)
+        self.browser = Browser(
+            self.press, self._resized, self._looked, self._travelled, self._preferred, ui=kept,
+            recorded=self.numbers.chip,
+        )  # fmt: skip
+        self.numbers.param.watch(self._keep_numbers, "chip")
         self.features: list[Feature] = []
         self.features += [feature(self) for feature in features()]
         self._cards = {f"{each.name}-card": each for each in self.features if each.corner is not None}
@@ -107,7 +119,7 @@ class Page:
     def _new_tab(self, lab: type[Lab]) -> LabTab:
         tab = LabTab(
             lab, self.document, self.shell.window, self.level != FULL,
-            write_address=partial(self._write_address, lab), followed=self._viewed,
+            write_address=partial(self._write_address, lab), followed=self._viewed, numbers=self.numbers,
         )  # fmt: skip
         tab.refreshed.subscribe(lambda _: self._ticked())
         return tab
@@ -205,6 +217,12 @@ class Page:
         """Write the state of a lab to the browser's address, if its tab is current."""
         if self.current is not None and self.current.session.lab is lab:
             self.browser.write_address(query, push)
+
+    def _keep_numbers(self, event: Any) -> None:
+        """Write the chosen source of the timings into the address."""
+        self.browser.recorded = event.new
+        if self.current is not None and (query := self.current.address.query):
+            self.browser.write_address(query, False)
 
     # -- layout
 

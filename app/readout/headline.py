@@ -117,6 +117,25 @@ def headline(
     return Headline(_words(words, verdict.title), sentence)
 
 
+def recorded_headline(rules: ComparisonRules, pair: RecordedPair | None, machine: str) -> Headline:
+    """Return the headline of a page that shows only the records of `machine`, with their date."""
+    if pair is None:
+        sentence = filled("<p class='first'>This lab has no record of {machine}.</p>", machine=machine)
+        return Headline(_words("No record"), sentence)
+    only = filled(
+        "<p class='only'>Recorded numbers only: {machine}, {date}. Nothing is measured now.</p>",
+        machine=machine, date=pair.gpu.date,
+    )  # fmt: skip
+    if (found := _both_recorded(rules, pair)) is not None:
+        return Headline(_number(found), _sentence(found) + only)
+    rate = f"<b class='gpu recorded'>{giga(pair.gpu.rate)}</b> {rules.rate.spelled}"
+    words = filled("Recorded with {words}", words=pair.words)
+    number = f"<b>{giga(pair.gpu.rate)}</b><span>{rules.rate.spelled} (recorded)</span>"
+    unpaired = f"; {filled('{why}', why=pair.unpaired)}" if pair.unpaired else ""
+    sentence = f"<p class='first'>{words}: {_machine(pair)} {rate}{unpaired}.</p>"
+    return Headline(f"<div class='headline gpu recorded'>{number}</div>", sentence + only)
+
+
 def rate_of(standing: Standing) -> float:
     """Return the work per second of a measured way, otherwise nan."""
     return standing.measurement.cells_per_second if standing.measurement else nan
@@ -164,7 +183,14 @@ def _recorded_over_here(fastest: Fastest, rules: ComparisonRules, pair: Recorded
 
 def _recorded_pair(fastest: Fastest, rules: ComparisonRules, pair: RecordedPair | None) -> Compared | None:
     """Compare a recorded GPU with the CPU of the same record, if the recorded work is not the work on the screen."""
-    if pair is None or pair.cpu is None or (pair.same and not _unlike(fastest, rules, pair)):
+    if pair is None or (pair.same and not _unlike(fastest, rules, pair)):
+        return None
+    return _both_recorded(rules, pair)
+
+
+def _both_recorded(rules: ComparisonRules, pair: RecordedPair) -> Compared | None:
+    """Compare a recorded GPU with the CPU of the same record, if it has one."""
+    if pair.cpu is None:
         return None
     gpu, cpu, unit = pair.gpu, pair.cpu, rules.rate.spelled
     rates = f"{filled('Recorded with {words}', words=pair.words)}: {_machine(pair)} "

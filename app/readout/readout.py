@@ -31,7 +31,8 @@ from app.page.explain import explained, term
 from app.page.theme import ASSETS, LIGHT, colours, keep_type, stylesheet
 from app.readout import readout_html as html
 from app.readout.comparison import Comparison
-from app.readout.headline import Fastest, headline
+from app.readout.headline import Fastest, headline, recorded_headline
+from app.readout.numbers import Numbers
 from app.server.admission import session_limiter
 from app.tab.curve_plots import bokeh_figure
 from app.tab.lean_plots import rewrite
@@ -42,7 +43,7 @@ from compute.devices.devices import HOST
 from compute.measure.benchmark import benchmark_of
 from compute.measure.live_record import ShownTimings, as_csv, as_json, as_pyperf, as_trace
 from compute.measure.machine_roofs import machine_roofs
-from compute.measure.records import Recorded, library
+from compute.measure.records import Recorded, chip_key, library
 from compute.measure.rules import Chart, ComparisonRules, Fact
 from compute.measure.statistics import Measurement, Spread, Window
 from compute.measure.timing import Timing
@@ -61,10 +62,11 @@ class Readout:
     """The right column of one session. `on_painted`, `tick` and `close` are called on the document's loop.
 
     A lab whose benchmark has no rules is not compared: the column then shows only the parts of a live frame.
+    numbers: whether the page measures, or shows only records.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, numbers: Numbers | None = None) -> None:
+        self._session, self._numbers = session, numbers or Numbers()
         name, rules = session.lab.LAB, benchmark_of(session.lab).rules
         self._comparison = None
         if rules:
@@ -83,12 +85,19 @@ class Readout:
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         self._details = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         plot = PlotPane(self.history.figure, sizing_mode="stretch_width", margin=0)
+        self._plot = plot
+        self.source = pmui.Select(
+            label="Numbers", options=self._numbers.options, value=self._numbers.chip, size="small", margin=(8, 0),
+            sizing_mode="stretch_width", visible=self._comparison is not None and len(self._numbers.options) > 1,
+        )  # fmt: skip
+        self.source.param.watch(lambda event: self._numbers.param.update(chip=event.new), "value")
+        self._watcher = self._numbers.param.watch(lambda event: session.later(self._switch), "chip")
         self.details = Fold(
-            "Details", self._details, plot, unfolded=self._comparison is None,
+            "Details", self.source, self._details, plot, unfolded=self._comparison is None,
             on_unfold=lambda: session.later(self._refresh),
         )  # fmt: skip
         self.again = again_button(self._measure_again)
-        self.again.visible = self._comparison is not None
+        self._show_source()
         self.shown = ShownTimings(name, {}, "")  # the timings behind the text, for the export card
         self.saves = SaveButtons(TIMING_FORMATS, lambda: self.shown)
         self.panel = pn.Column(self._text, self.again, self.details, sizing_mode="stretch_width", margin=(8, 16))
@@ -98,6 +107,8 @@ class Readout:
 
     def on_painted(self, timing: Timing) -> None:
         """Record the timing of a painted frame, including its delivery."""
+        if self._chip:
+            return
         self._window.add(timing)
         if self._comparison:
             self._comparison.follow(self._session.confirmed)  # the values may have changed since the last tick
@@ -110,6 +121,9 @@ class Readout:
         session, now = self._session, time.monotonic()
         self._hidden = False
         if session.latest is None or session.phase not in AT_WORK:
+            return
+        if self._chip:
+            self._write(now)
             return
         machine_roofs().start()
         if self._comparison:
@@ -127,7 +141,28 @@ class Readout:
     def _refresh(self) -> None:
         """Write the details, which are not updated while folded."""
         self.history.draw(time.monotonic(), self._kind)
-        self._draw(self._comparison.verdict() if self._comparison else None)
+        self._draw(self._comparison.verdict() if self._comparison and not self._chip else None)
+
+    @property
+    def _chip(self) -> str:
+        """The chip whose records are shown; "" if this computer is measured, and for a lab that is not compared."""
+        return self._numbers.chip if self._comparison else ""
+
+    def _show_source(self) -> None:
+        """Show the list of numbers and the parts that belong to the chosen ones."""
+        self.source.value = self._numbers.chip
+        self.again.visible = self._comparison is not None and not self._chip
+        self._plot.visible = not self._chip
+
+    def _switch(self) -> None:
+        """Stop the measurements of this session, or begin to measure."""
+        if self._chip and self._comparison:
+            self._comparison.let_go()
+        self._setting = ()  # clears history and window at the next measurement
+        self._fresh.clear()
+        self._show_source()
+        self._drawn_at = -REDRAW
+        self._write(time.monotonic())
 
     def _measure_again(self) -> None:
         """Discard the timings of these settings and take new ones."""
@@ -139,13 +174,13 @@ class Readout:
 
     def _continue(self) -> None:
         """Process a result that the first number depends on, and request the next measurement immediately."""
-        if self._comparison and not self._hidden and self._session.phase in AT_WORK:
+        if self._comparison and not self._chip and not self._hidden and self._session.phase in AT_WORK:
             self._comparison.tick()
             self._write(time.monotonic())
 
     def _write(self, now: float) -> None:
         """Write the text if the state of the verdict has changed, or if REDRAW has passed."""
-        verdict = self._comparison.verdict() if self._comparison else None
+        verdict = self._comparison.verdict() if self._comparison and not self._chip else None
         state = verdict.state if verdict else ""
         if state != self._state or now - self._drawn_at >= REDRAW * session_limiter().crowding:
             self._state, self._drawn_at = state, now
@@ -166,6 +201,7 @@ class Readout:
 
     def close(self) -> None:
         """Stop the session's measurements."""
+        self._numbers.param.unwatch(self._watcher)
         if self._comparison:
             self._comparison.close()
 
@@ -198,6 +234,9 @@ class Readout:
             self.history.clear()
 
     def _draw(self, verdict: Verdict | None) -> None:
+        if self._chip:
+            self._draw_records()
+            return
         session, rules = self._session, self._comparison.rules if self._comparison else None
         self.shown = ShownTimings(
             session.lab.LAB, dict(session.values), session.engine, rules.rate if rules else None, verdict,
@@ -211,6 +250,28 @@ class Readout:
             head, gate = term("Parts of a live frame", html.INCLUDED), session.gate
             parts = html.parts(live, self._kind, gate.rate, gate.dropped, gate.latency)
             show_html(self._details, f"{details()}<h3>{head}</h3>{parts}")
+
+    def _draw_records(self) -> None:
+        """Write the records of the chosen chip for the session's values, and nothing that is measured here."""
+        if self._comparison is None:
+            return
+        rules, values, chip = self._comparison.rules, self._session.confirmed, self._chip
+        self.shown = ShownTimings(self._session.lab.LAB, {}, "")
+        self.saves.allow(False)
+        figures = [one for one in recorded_figures() if chip_key(one.machine) == chip and not one.cited]
+        pair = rules.recorded_pair(values, figures)
+        said = recorded_headline(rules, pair, self._numbers.names.get(chip, chip))
+        self.headline, self.sentence = said.number, said.sentence
+        drawing = rules.chart(values, figures)
+        bars = "".join(html.recorded(one) for one in (pair.gpu, pair.cpu) if one) if pair else ""
+        if drawing is not None and not drawing.additional:
+            bars = html.chart(drawing, (), rules.rate.step)
+        elif bars:
+            bars = f"<h3>{rules.rate.spelled}, logarithmic</h3>{bars}"
+        show_html(self._text, f"{said.number}{said.sentence}{bars}")
+        if self.details.unfolded:
+            more = html.others(rules.elsewhere(values, figures))
+            show_html(self._details, f"<h3>Nearest record, and publications</h3>{more}" if more else "")
 
     def _roof(self, engine: str, dtype: str) -> float:
         """Return the roof for rates on `engine`: sampled with the ways if possible, otherwise measured at the start."""

@@ -156,12 +156,16 @@ class ComputedCase(NamedTuple):
 
 
 def recorded(figure: Recorded) -> str:
-    """Return the hollow bar of a recorded rate, its work and date as an explanation of its name."""
+    """Return the hollow bar of a recorded rate, its work and date as an explanation of its name.
+
+    A CPU is named as that of its machine, which has the GPU's name.
+    """
     work = ComputedCase(figure.ny, figure.nx, figure.dtype, figure.case)
     about = f"{figure.machine}: recorded {figure.date} with {work.words}, {figure.backend} {figure.variant}".strip()
-    name = term(escape(figure.machine), f"{about}; not measured here", f"bar of {figure.machine}")
+    called = figure.machine if figure.kind == "gpu" else f"CPU of {figure.machine}"
+    name = term(escape(called), f"{about}; not measured here", f"bar of {called}")
     line = f"<div class='line'><b>{name} recorded</b><b>{giga(figure.rate)}</b></div>"
-    return f"<div class='way gpu'>{line}{_bar(figure.rate, kind='recorded')}</div>"
+    return f"<div class='way {figure.kind}'>{line}{_bar(figure.rate, kind='recorded')}</div>"
 
 
 def others(figures: Iterable[Recorded], here: ComputedCase | None = None) -> str:

@@ -29,6 +29,7 @@ from compute.start import become
 
 SESSIONS = "FIELDLAB_MAX_SESSIONS"  # see app/server/admission.py
 METRICS = "FIELDLAB_METRICS"  # see app/server/operations.py
+RECORDED = "FIELDLAB_RECORDED"  # see app/readout/numbers.py
 ADDRESS = "FIELDLAB_ADDRESS"  # environment variable: the address that the server prints when it is ready
 PANEL = "panel.command"  # its `main` is run by `python -m panel`
 BROWSER = "FIELDLAB_BROWSER"  # environment variable: whether the server opens that address in the user's browser
@@ -56,17 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; compiled kernels are cached, the server was not started\n")
         return INTERRUPTED
-    os.environ[ADDRESS] = address(chosen.address, chosen.port, chosen.origin, chosen.prefix or "") + chosen.show
-    if chosen.sessions is not None:
-        os.environ[SESSIONS] = str(chosen.sessions)
-    if chosen.results is not None:
-        os.environ[exercises.RESULTS] = str(chosen.results.resolve())
-    if chosen.metrics:
-        os.environ[METRICS] = "1"
-    if chosen.log:
-        os.environ[server_log.LOG_VARIABLE] = chosen.log
-    if chosen.browser:
-        os.environ[BROWSER] = "1"
+    os.environ |= environment(chosen)
     origins = allowed_origins(chosen.address, chosen.port, chosen.origin)
     own = ["--address", chosen.address, "--port", str(chosen.port)]
     if any(origin.startswith("[") for origin in origins):
@@ -78,6 +69,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     if chosen.auth:
         own += ["--basic-auth", str(chosen.auth)]
     return become("compute.start", PANEL, "serve", str(Path(__file__).resolve().parent.parent), *own)
+
+
+def environment(chosen: argparse.Namespace) -> dict[str, str]:
+    """Return the environment variables by which the server's processes receive the options."""
+    given = {
+        ADDRESS: address(chosen.address, chosen.port, chosen.origin, chosen.prefix or "") + chosen.show,
+        SESSIONS: "" if chosen.sessions is None else str(chosen.sessions),
+        exercises.RESULTS: "" if chosen.results is None else str(chosen.results.resolve()),
+        METRICS: "1" * chosen.metrics,
+        RECORDED: chosen.recorded or "",
+        server_log.LOG_VARIABLE: chosen.log or "",
+        BROWSER: "1" * chosen.browser,
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def _parser() -> argparse.ArgumentParser:

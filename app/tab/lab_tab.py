@@ -14,6 +14,7 @@ from app.page.explain import label_html, term
 from app.page.markup import filled, plain
 from app.page.notices import Notices
 from app.page.theme import html_pane
+from app.readout.numbers import Numbers
 from app.readout.readout import Fold, Readout
 from app.server.admission import session_limiter
 from app.tab.lab_view import ReadoutPanel, Size, StatusFact, first_values, parts_of, questions
@@ -108,7 +109,7 @@ class LabTab:
     """Build the parts of a lab's tab and pass events between them. The page shows `main`, `controls` and `readout`.
 
     alone: show only the main picture; write_address: see app.page.address.LabAddress; followed(): returns whether
-    followers watch this page, which then is refreshed while hidden.
+    followers watch this page, which then is refreshed while hidden; numbers: the source of the page's timings.
 
     started: whether the lab was opened; drawn: whether the browser has drawn the plots, after which frames are sent;
     first_drawn: published then; refreshed: published a few times a second while the tab is shown.
@@ -122,6 +123,7 @@ class LabTab:
         alone: bool = False,
         write_address: Callable[[str, bool], object] = ignore,
         followed: Callable[[], bool] = lambda: False,
+        numbers: Numbers | None = None,
     ) -> None:
         self.parts = parts = parts_of(lab)
         self.session = session = Session(lab, document, first_values(lab, parts), parts.pace)
@@ -133,7 +135,9 @@ class LabTab:
         session.playing = parts.plays
         self.controls = parts.controls(session, self.lab_view, self.notices)
         self.status = StatusBar(session, parts.facts)
-        self.readout: ReadoutPanel = parts.readout(session, self.lab_view) if parts.readout else Readout(session)
+        self.readout: ReadoutPanel = (
+            parts.readout(session, self.lab_view) if parts.readout else Readout(session, numbers)
+        )
         self.questions = questions_fold(lab)
         panels = self.lab_view.panel, self.readout.panel
         plots = [pane.object for panel in panels for pane in panel.select(PlotPane)]

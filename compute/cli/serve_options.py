@@ -21,6 +21,7 @@ from msgspec import structs
 from compute.cli import settings
 from compute.cli.settings import PRESETS, Settings, SettingsError
 from compute.files.documents import short, typed
+from compute.measure.records import chip_names, library
 
 MOST_PORT = 65535
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}  # names that always refer to this machine: always allowed
@@ -58,6 +59,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results", type=Path, metavar="FILE",
         help="results of fieldlab learn, which every visitor's list of exercises shows: for a page of your own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--recorded", type=_chip, metavar="CHIP",
+        help="measure nothing on pages, and show the recorded timings of a chip, such as nvidia-h200",
     )  # fmt: skip
     parser.add_argument("--metrics", action="store_true", help="serve /metrics for Prometheus")
     parser.add_argument("--log", choices=("text", "json"), help="log format; json: one object per line (default text)")
@@ -162,6 +167,14 @@ def _as_options(path: Path, name: str, value: object) -> list[str]:
 
 def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def _chip(text: str) -> str:
+    """Return the key of a chip, which must have a record of a lab on a page."""
+    known = chip_names(library()[0])
+    if text not in known:
+        raise argparse.ArgumentTypeError(f"must be one of {', '.join(known)}, not {text[:40]!r}")
+    return text
 
 
 def _one_process(text: str) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -195,6 +196,17 @@ def library(folder: Path | None = None) -> tuple[list[Recorded], list[str]]:
         except RecordError as error:
             problems.append(str(error))
     return figures, problems
+
+
+def chip_names(figures: Iterable[Recorded]) -> dict[str, str]:
+    """Return the machines with a recorded GPU: key, as in "nvidia-h200" -> name."""
+    names = sorted({figure.machine for figure in figures if figure.kind == "gpu" and not figure.cited})
+    return {chip_key(name): name for name in names}
+
+
+def chip_key(machine: str) -> str:
+    """Return the key of a machine's name: its letters and digits in lower case, joined by hyphens."""
+    return "-".join(re.findall("[a-z0-9]+", machine.lower()))
 
 
 def nearest(figures: Iterable[Recorded], lab: str, ny: int, nx: int, dtype: str) -> Recorded | None:
