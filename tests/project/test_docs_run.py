@@ -64,6 +64,7 @@ ELSEWHERE = {
     "python -m pyperf": "a program of others, named with a file to come",
     "python -m app.upstream": "writes a page of the docs; tests/app/upstream/test_fixes.py compares it",
     "python -m app.server.first_screens": "compiles for minutes; tests/app/server/test_first_screens.py",
+    "python -m compute.engine": "an engine, which a server starts",
     "python -m app.load.soak": "needs a server for minutes; tests/app/load/test_load.py",
     "python -m tests.browser": "needs a Chromium for minutes; tests/browser/test_sizes.py",
     "python -m tests.mutations": "runs tests for hours",
