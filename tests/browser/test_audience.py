@@ -18,6 +18,7 @@ PICTURE = "() => document.getElementById('picture').toDataURL()"
 # Records a page's WebSockets, so that a test can break them.
 HOLD = """() => { const sockets = window.held = []; window.WebSocket = class extends WebSocket {
   constructor(...all) { super(...all); sockets.push(this); } }; }"""
+LOSE_AND_VOTE = "(button) => { held.at(-1).close(); button.click(); return button.parentElement.innerText; }"
 SMALLEST = """() => Math.min(...Array.from(document.querySelectorAll('body *'))
   .filter((node) => node.checkVisibility() && [...node.childNodes].some((one) => one.nodeType == 3 && one.data.trim()))
   .map((node) => parseFloat(getComputedStyle(node).fontSize)))"""
@@ -176,6 +177,7 @@ def test_two_phones_vote_and_the_lecturer_counts_hands_and_shows_the_histogram(r
     phones = [new_page() for _ in range(2)]
     for phone in phones:
         phone.set_viewport_size(PHONE)
+        phone.add_init_script(f"({HOLD})()")
         follow(phone, lab, code)
     story = lab.list_stories()
     story.get_by_role("button", name="The chequerboard").click()
@@ -190,7 +192,11 @@ def test_two_phones_vote_and_the_lecturer_counts_hands_and_shows_the_histogram(r
     expect(total).to_have_text("2 votes")
     assert not vote.locator("li b").count()  # the distribution is hidden while the vote is open
     phones[1].reload()
-    choose(phones[1], "It stays")  # the reloaded phone has the same token
+    pressed = phones[1].locator("#vote [aria-pressed=true]")
+    until(phones[1], lambda: pressed.all_inner_texts() == ["It grows"])
+    buttons = phones[1].locator("#vote").get_by_role("button")
+    assert "as soon as the connection is back" in buttons.filter(has_text="It stays").evaluate(LOSE_AND_VOTE)
+    until(phones[1], lambda: pressed.all_inner_texts() == ["It stays"])  # the reloaded phone has the same token
     until(phones[1], lambda: "Your vote is changed" in phones[1].locator("#vote").inner_text())
     hands = vote.get_by_role("spinbutton", name="Hands for It fades")
     hands.click()

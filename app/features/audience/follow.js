@@ -41,7 +41,13 @@ const ownToken = () => {
   return token;
 };
 
-let ballot = {};                                            // the latest answer to a vote: { vote, choice, said }
+const BALLOT = `ballot ${code}`;                            // is shown again after a reload
+let ballot = JSON.parse(stored((store) => store.getItem(BALLOT)) ?? '{}');      // the latest answer to a vote: { vote, choice, said }
+let pending = null, unsent = false;                         // a vote without an answer: { vote, choice }; whether to send it again
+const cast = () => {
+  unsent = pending && !connection.send(`vote ${pending.vote} ${pending.choice} ${ownToken()}`);
+  if (unsent) tell({ ...pending, choice: 0, said: 'Your vote is sent as soon as the connection is back.' });
+};
 let asked = '';                                             // the vote that is shown
 const showVote = (vote) => {
   const key = vote ? JSON.stringify(vote) : '';
@@ -54,7 +60,10 @@ const showVote = (vote) => {
   if (open) {
     const buttons = choices.map((choice, i) => {
       const button = Object.assign(text('button', choice), { type: 'button' });
-      button.addEventListener('click', () => connection.send(`vote ${number} ${i + 1} ${ownToken()}`));
+      button.addEventListener('click', () => {
+        pending = { vote: number, choice: i + 1 };
+        cast();
+      });
       return button;
     });
     const said = text('p', '', 'step');
@@ -72,9 +81,14 @@ const markChoice = ({ number, open }) => {
   for (const [i, button] of [...parts.vote.querySelectorAll('button')].entries()) button.setAttribute('aria-pressed', String(own.choice == i + 1));
   parts.vote.querySelector('[role=status]').textContent = own.said;
 };
-const answered = ({ vote, choice, said }) => {              // after a refusal the earlier choice counts
+const tell = ({ vote, choice, said }) => {                  // without a choice the earlier one counts
   ballot = { vote, said, choice: choice || (ballot.vote == vote ? ballot.choice : 0) };
   if (asked) markChoice(JSON.parse(asked));
+};
+const answered = (answer) => {
+  pending = null;
+  tell(answer);
+  stored((store) => store.setItem(BALLOT, JSON.stringify(ballot)));
 };
 
 let told = '';                                              // the story step that is shown
@@ -92,6 +106,7 @@ const shown = ({ lab, phase, headline, sentence, values, facts, story, vote, lin
     parts.story.replaceChildren(...(story ? [heading(story), ...paragraphs(story.text)] : []));
   }
   showVote(vote);
+  if (unsent) cast();
   parts.try.hidden = !link;
   if (link) parts.try.href = `../app?${link}`;
   document.body.classList.toggle('old', Boolean(waits));
@@ -109,9 +124,10 @@ const connection = view(socketAddress(), parts.picture, {
   told: ({ words, lost, final }) => {
     document.body.classList.toggle('lost', lost);
     if (words) say(words);
+    if (lost) unsent = Boolean(pending);
     if (final) {
       showVote(null);
-      stored((store) => store.removeItem(TOKEN));
+      for (const key of [TOKEN, BALLOT]) stored((store) => store.removeItem(key));
       ended();
     }
   },

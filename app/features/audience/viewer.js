@@ -91,7 +91,11 @@ export function view(address, canvas, { told, shown, painted = () => {}, answere
       socket?.close();
       socket = null;
     },
-    send(text) { if (socket?.readyState == WebSocket.OPEN) socket.send(text); },
+    send(text) {                                            // returns whether there is a connection
+      const open = socket?.readyState == WebSocket.OPEN;
+      if (open) socket.send(text);
+      return open;
+    },
   };
 }
 
