@@ -35,6 +35,7 @@ from compute.lab.lab import control_label, number_types
 from compute.stories import AREAS, Story, StoryStep, stories, values_alone
 from compute.votes import Vote
 
+ADDRESS = "story"  # entry of the page's address: the name of a story's file
 TICK = 250  # ms between two comparisons of the lab with the step
 AT_WORK = ("running", "paused")  # phases of a session that accepts values
 STYLE = Path(__file__).with_name("stories.css").read_text(encoding="utf-8")
@@ -119,6 +120,14 @@ class StoryTeller(Feature):
     def install(cls) -> None:
         """Read the files of the stories, which are cached."""
         stories()
+
+    def ready(self) -> None:
+        """Open the story that the page's address names, as in `?story=4-the-chequerboard`; unknown: open the list."""
+        context = self.page.document.session_context
+        named = context.request.arguments.get(ADDRESS) if context and context.request else None
+        if named:
+            self.toggle()
+            self.open_story(named[0].decode("utf-8", "replace"))
 
     # -- actions of the lecturer
 

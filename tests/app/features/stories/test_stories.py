@@ -113,6 +113,23 @@ def test_the_first_step_sets_everything_and_begins_the_field(page, teller):
     assert teller.card.content["label"] == Diffusion.param["r"].label
 
 
+@pytest.mark.parametrize(("name", "title"), [(b"mine", "T"), (b"../mine", None), (b"\xff", None)])
+def test_an_address_opens_the_story_that_it_names_and_otherwise_the_list(page, teller, name, title):
+    request = SimpleNamespace(arguments={"story": [name]})
+    page.document._session_context = lambda: SimpleNamespace(request=request)
+    other = StoryTeller(page)
+    other.ready()
+    assert other.open
+    assert (other.story and other.story.title) == title
+
+
+def test_an_address_without_a_story_opens_none(page, teller):
+    page.document._session_context = lambda: SimpleNamespace(request=SimpleNamespace(arguments={}))
+    other = StoryTeller(page)
+    other.ready()
+    assert (other.open, other.story) == (False, None)
+
+
 def test_the_group_of_what_a_step_points_at_is_opened(page, teller):
     assert page.current.groups.active == [0, 1]  # the second group was closed
     page.current.groups.active = [0]
