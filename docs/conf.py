@@ -1,37 +1,40 @@
 """The documentation's site: `make docs` builds it in build/site, without a network; whatever is doubtful fails it.
 
-Each lab's README is a page; the notebooks are shown without results.
+Each lab's README is a page; the notebooks are shown without results. Two extensions lie next to this file.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
+import sys
 import tomllib
-from importlib import import_module
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
-import param
 import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from app.page.equations import mathml
-from compute.lab import Lab
+
+sys.path.insert(0, str(Path(__file__).parent))  # the extensions next to this file
+from site_parts import linked
 
 project = "Fieldlab"
 copyright = "the Fieldlab developers"
 version = release = version_of("fieldlab")
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "parameter_tables", "site_parts"]
 exclude_patterns = ["notebooks/*.ipynb"]
 html_theme = "furo"
 html_title = "Fieldlab"
 html_logo = "../assets/logo.svg"
 html_favicon = html_logo
+html_static_path = ["images/moving", "../assets/thumbnails", "static"]
+html_css_files = ["site.css"]
+html_js_files = ["moving.js"]
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#0b6b75", "color-brand-content": "#0b6b75"},
     "dark_css_variables": {"color-brand-primary": "#5fd4e0", "color-brand-content": "#5fd4e0"},
@@ -58,7 +61,7 @@ def fill(_app: Sphinx, name: str, source: list[str]) -> None:
     folder = (Path(__file__).parent / name).parent
     text = INCLUDED.sub(lambda found: with_links((folder / found[1]).read_text(encoding="utf-8")), source[0])
     set_apart = EQUATION.sub(lambda found: f"```{{raw}} html\n{mathml(found[1])}\n```", text)
-    source[0] = OUTSIDE.sub(r"`\1`", set_apart)
+    source[0] = linked(OUTSIDE.sub(r"`\1`", set_apart))
 
 
 def with_links(text: str) -> str:
@@ -84,64 +87,6 @@ def as_written(_app: Sphinx, _what: str, _name: str, _of: object, _options: obje
 def typeset(text: str) -> str:
     """Return the text of a notebook's cell with its equations as MathML, which needs nothing from a network."""
     return DOLLARS.sub(lambda found: mathml(found[2], "block" if found[1] == "$$" else "inline"), text)
-
-
-class Parameters(SphinxDirective):
-    """`{parameters} MODULE:LAB`: a table of a lab's parameters with defaults, bounds and units, from the class."""
-
-    required_arguments = 1
-
-    def run(self) -> list[nodes.Node]:
-        """Return the table."""
-        lab = lab_named(self.arguments[0])
-        self.env.note_dependency(inspect.getfile(lab))
-        rows = ["| Parameter | Default | Allowed | Meaning |", "|---|---|---|---|"]
-        for name in sorted(own_parameters(lab), key=list(lab.param).index):
-            parameter = lab.param[name]
-            words = " ".join(filter(None, (f"{parameter.label}." if parameter.label else "", parameter.doc)))
-            cells = (f"`{name}`", f"`{parameter.default!r}`", allowed(parameter), words)
-            rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-        return self.parse_text_to_nodes("\n".join(rows))
-
-
-def lab_named(name: str) -> type[Lab]:
-    """Return the lab MODULE:LAB."""
-    module, _, lab = name.partition(":")
-    found: type[Lab] = getattr(import_module(module), lab)
-    return found
-
-
-def own_parameters(lab: type[Lab]) -> list[str]:
-    """Return the names of the parameters that a program can set."""
-    return [name for name in lab.param if name != "name"]
-
-
-def allowed(parameter: param.Parameter[Any]) -> str:
-    """Return in Markdown what values a parameter may have."""
-    if isinstance(parameter, param.Boolean):
-        return "`True`, `False`"
-    if isinstance(parameter, param.Selector):
-        return ", ".join(f"`{value!r}`" for value in parameter.objects)
-    kind = type(parameter).__name__.lower()
-    bounds = getattr(parameter, "bounds", None)
-    words = {"integer": "a whole number", "number": "a number", "string": "a text", "range": "two numbers"}.get(
-        kind, ""
-    )
-    words = words or {"tuple": "a tuple", "numerictuple": "a tuple of numbers", "dict": "a dictionary"}.get(kind, kind)
-    if bounds and any(bound is not None for bound in bounds):
-        low, high = bounds
-        words += f" from {low}" if low is not None else ""
-        words += f" to {high}" if high is not None else ""
-    return f"{words} or `None`" if parameter.allow_None and not isinstance(parameter, param.String) else words
-
-
-def with_parameters(
-    _app: Sphinx, what: str, _name: str, of: object, _options: object, _signature: str, returns: str
-) -> tuple[str, str] | None:
-    """Write a lab's parameters with their defaults into its signature."""
-    if what != "class" or not (isinstance(of, type) and issubclass(of, Lab)) or of is Lab:
-        return None
-    return f"(*, {', '.join(f'{name}={of.param[name].default!r}' for name in own_parameters(of))})", returns
 
 
 def buttons(notebook: str, project: Path = Path(__file__).parents[1] / "pyproject.toml") -> str:
@@ -199,7 +144,5 @@ def setup(app: Sphinx) -> None:
     """Sphinx calls this."""
     app.connect("source-read", fill)
     app.connect("autodoc-process-docstring", as_written)
-    app.connect("autodoc-process-signature", with_parameters)
     app.add_directive("notebook", Notebook)
-    app.add_directive("parameters", Parameters)
     app.add_directive("citation", Citation)

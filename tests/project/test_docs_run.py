@@ -43,6 +43,7 @@ SMALLER = {
     "noise=1e-6:0.1:x11 --vary dtype=float32,float64": "noise=1e-6:0.1:x2 --vary dtype=float32,float64 --workers 1",
     "--sizes 1000:1e6 --dtypes float32 --budget 60": "--dtypes float32",
     "try blur.py": "try blur.py --check-seconds 60 --budget 1 --sizes 100:1e5",
+    "try damp.py": "try damp.py --check-seconds 60 --budget 1 --sizes 100:1e4",
     "race mandelbrot": "race mandelbrot --set max_iterations=50",
 }
 TIMEOUT = 300  # s for a whole document: the longest takes 30 on two cores
