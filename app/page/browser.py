@@ -38,7 +38,7 @@ class Browser(JSComponent):
     address = param.Dict(default={}, doc="Query of the page's address, and whether to add a history entry.")
     card = param.String(default="", doc="CSS class of the latest opened card, which gets the focus; empty: none.")
     ui = param.String(default="", doc="Level of the page in its address; empty: the whole page.")
-    recorded = param.String(default="", doc="Chip of the page's numbers in its address; empty: measured here.")
+    recorded = param.String(default="", doc="Chip of the page's numbers in its address; empty: the server's.")
     dark = param.Boolean(default=False, doc="Whether the dark scheme is shown.")
 
     _esm = (

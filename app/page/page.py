@@ -21,7 +21,7 @@ from app.page.markup import filled
 from app.page.notices import Notices
 from app.page.shell import Shell
 from app.page.theme import stylesheet
-from app.readout.numbers import Numbers, asked_chip
+from app.readout.numbers import Numbers, asked_chip, kept_chip
 from app.readout.readout import recorded_figures
 from app.server.admission import server_full, session_limiter
 from app.server.builder import builder
@@ -65,7 +65,7 @@ class Page:
         kept = "" if self.level == FULL else self.level
         self.browser = Browser(
             self.press, self._resized, self._looked, self._travelled, self._preferred, ui=kept,
-            recorded=self.numbers.chip,
+            recorded=kept_chip(self.numbers.chip),
         )  # fmt: skip
         self.numbers.param.watch(self._keep_numbers, "chip")
         self.features: list[Feature] = []
@@ -220,7 +220,7 @@ class Page:
 
     def _keep_numbers(self, event: Any) -> None:
         """Write the chosen source of the timings into the address."""
-        self.browser.recorded = event.new
+        self.browser.recorded = kept_chip(event.new)
         if self.current is not None and (query := self.current.address.query):
             self.browser.write_address(query, False)
 

@@ -46,6 +46,11 @@ def asked_chip(document: Document, names: Mapping[str, str]) -> str:
     return text
 
 
+def kept_chip(chip: str) -> str:
+    """Return the entry of the page's address that requests `chip`; "" if the page shows it without an entry."""
+    return "" if chip == server_chip() else chip or NONE
+
+
 def server_chip() -> str:
     """Return the chip of the server's option --recorded, "" without it."""
     return os.environ.get(VARIABLE, "")

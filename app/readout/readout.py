@@ -85,7 +85,8 @@ class Readout:
         self._text = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         self._details = pn.pane.HTML("", stylesheets=sheets, sizing_mode="stretch_width", margin=0)
         plot = PlotPane(self.history.figure, sizing_mode="stretch_width", margin=0)
-        self._plot = plot
+        # A column, as Panel takes the visibility of a plot's pane from the plot when it becomes True again.
+        self._plot = pn.Column(plot, margin=0, sizing_mode="stretch_width")
         self.source = pmui.Select(
             label="Numbers", options=self._numbers.options, value=self._numbers.chip, size="small", margin=(8, 0),
             sizing_mode="stretch_width", visible=self._comparison is not None and len(self._numbers.options) > 1,
@@ -93,7 +94,7 @@ class Readout:
         self.source.param.watch(lambda event: self._numbers.param.update(chip=event.new), "value")
         self._watcher = self._numbers.param.watch(lambda event: session.later(self._switch), "chip")
         self.details = Fold(
-            "Details", self.source, self._details, plot, unfolded=self._comparison is None,
+            "Details", self.source, self._details, self._plot, unfolded=self._comparison is None,
             on_unfold=lambda: session.later(self._refresh),
         )  # fmt: skip
         self.again = again_button(self._measure_again)

@@ -10,7 +10,7 @@ import pytest
 
 from app.readout import readout
 from app.readout.comparison import Comparison
-from app.readout.numbers import VARIABLE, Numbers, asked_chip
+from app.readout.numbers import VARIABLE, Numbers, asked_chip, kept_chip
 from app.readout.readout import Readout, recorded_figures
 from compute.cli import serve_options
 from compute.labs.diffusion import Diffusion
@@ -111,6 +111,7 @@ def test_the_address_has_precedence_over_the_server_s_option(monkeypatch):
     assert asked(None) == "nvidia-h200"
     assert asked("nvidia-h100") == "nvidia-h100"
     assert asked("none") == ""
+    assert [kept_chip(chip) for chip in ("nvidia-h200", "nvidia-h100", "")] == ["", "nvidia-h100", "none"]
     with pytest.raises(ValueError, match="recorded must be one of none, nvidia-h100, nvidia-h200, not 'h300'"):
         asked("h300")
 
