@@ -32,7 +32,7 @@ ROOM = 104  # px, width of that field: 1 000 000 000
 SAMPLES = {"1": 1, "4": 4, "8": 8, "16": 16}
 REASONS = {
     "float32": "float32: 24 bits; counts at the boundary differ from float64's, its pixels are apart down to 2⁻²²",
-    "double-single": "sums of two float32 numbers, 48 bits; up to 8 % of the counts at the boundary differ at 2⁻³⁶",
+    "double-single": "sums of two float32 numbers, 48 bits; 0.5 % of the counts at the boundary differ at 2⁻²⁰",
     "float64": "float64: its counts are right down to a spacing of 2⁻¹⁶, its pixels apart down to 2⁻⁵⁰",
     "perturbation": "perturbation: float64 differences from one orbit in many digits",
     "extended": "perturbation with exponents of its own, as float64 ends at 1e-290",

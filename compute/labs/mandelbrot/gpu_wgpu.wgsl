@@ -244,22 +244,29 @@ fn direct(
 
 // -- few iterations: fresh pixels, which need no state; a thread computes TALL rows of a column
 
-// Iterate a pixel to its last iteration and return their number. A block of TEST steps that escapes is replayed.
+// Iterate a pixel to its last iteration and return their number. A block of TEST steps that escapes is replayed. The
+// lesson's scene takes 64 us on an H200 by the second loop alone, 55 by ROUNDS rounds without loops; CUDA C 41 to 56.
 fn fresh_pixel(at: u32, c: COMPLEX) -> i32 {
     let blocks = p.top / TEST * TEST;
     var w = COMPLEX();
     var before = w;
     var n = 0;
     var stays = true;
-    while (stays && n < blocks) {
-        /*unroll*/ for (var round = 0; round < ROUNDS; round++) {  // a loop of single rounds took 64 us instead of 55
-            if (stays && n < blocks) {
+    while (stays && n + ROUNDS * TEST <= blocks) {
+        /*unroll*/ for (var round = 0; round < ROUNDS; round++) {
+            if (stays) {
                 before = w;
                 /*unroll*/ for (var k = 0; k < TEST; k++) { w = STEP(w, c); }
                 stays = bounded(w.xy);
                 n += TEST;
             }
         }
+    }
+    while (stays && n < blocks) {
+        before = w;
+        /*unroll*/ for (var k = 0; k < TEST; k++) { w = STEP(w, c); }
+        stays = bounded(w.xy);
+        n += TEST;
     }
     var last = n;  // the number of iterations of w
     if (stays) {

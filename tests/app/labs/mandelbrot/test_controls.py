@@ -306,7 +306,7 @@ def test_precisions_that_the_backend_lacks_are_disabled(monkeypatch):
     assert "24 bits" in precision.helper_text
     kernel.value = "fused"
     assert "some percent" in kernel.helper_text
-    tab.bring(zoom="1e6")
+    tab.bring(zoom="3e3")
     tab.see()
     tab.controls.tick()
     assert "48 bits" in precision.helper_text
