@@ -84,7 +84,7 @@ def test_a_trap_s_programs_see_what_they_say(trap):
         assert trap.wrong.run(10)["element"] == 1  # a[11 % 10]
         assert isnan(trap.right.run(10)["element"])
     elif trap.name == "in_place_race":
-        assert wrong["wrong_cells"] > 0
+        assert wrong["wrong_cells"] > 0 or any(trap.wrong.run()["wrong_cells"] > 0 for _ in range(50))  # not each time
         assert right["wrong_cells"] == 0
     elif trap.name == "float64_literals":
         assert right["result"] == pytest.approx(2, rel=2e-7)
