@@ -190,6 +190,7 @@ class LambdaControls(ValueWidgets):
             label=ALONG, start=-6.0, end=2.0, step=0.01, value=0.0, value_label="–", size="small", **FULL
         )
         self._position = self.slide.value
+        self._number: float | None = None  # λ or α in the field
         self._kept = False  # whether a solution is kept for comparison
         self.slide.param.watch(lambda event: self._slid(event.new), "value")
         self.keep = pmui.Switch(label=KEEP, value=False, **FULL)
@@ -237,7 +238,9 @@ class LambdaControls(ValueWidgets):
         grid, lam = frame.curves["width"].x, self.session.values["lam"] or frame.facts["lam"]
         if not (len(grid) > 1 and lam > 0):
             return
-        self.lam.show(self.lab_view.notation.of(lam))
+        if (number := self.lab_view.notation.of(lam)) != self._number:  # an error stays until λ changes
+            self._number = number
+            self.lam.show(number)
         low, high = (round(float(np.log10(end)), 2) for end in (grid[0], grid[-1]))
         position, words = min(max(round(float(np.log10(lam)), 2), low), high), self.lab_view.notation.words(lam)
         slide = self.slide
@@ -263,7 +266,8 @@ class LambdaControls(ValueWidgets):
     def show_picked(self, lam: float | None) -> None:
         """Show the picked λ, or with None that the rule's λ is used again."""
         self.rule.value = self.session.values["rule"] if lam is None else ""
-        self.lam.show(None if lam is None else self.lab_view.notation.of(lam))
+        self._number = None if lam is None else self.lab_view.notation.of(lam)
+        self.lam.show(self._number)
 
     def _count(self) -> None:
         """Write λ or α in every label."""

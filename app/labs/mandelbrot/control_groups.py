@@ -69,7 +69,7 @@ class IterationGroup(ValueWidgets):
             **FULL,
         )
         self.slider_most.param.watch(lambda event: self._slide(event.new), "value")
-        self.typed = pmui.TextInput(label=label, value=spaced(most), size="small", **FULL | corner(ROOM))
+        self.typed = pmui.TextInput(label=f"{label}, typed", value=spaced(most), size="small", **FULL | corner(ROOM))
         self.typed.param.watch(lambda event: self._type(event.new), "value")
         self.precision = self.choice("precision")
         self.samples = self.choice("samples", SAMPLES, description=self.parameter("samples").doc)

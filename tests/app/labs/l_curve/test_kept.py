@@ -95,6 +95,17 @@ def test_the_slider_picks_its_lambda_and_every_view_follows(tab):
     assert choice.slide.value_label == tab.lab_view.notation.words(lam)
 
 
+def test_an_error_of_the_typed_lambda_stays_until_lambda_changes(tab):
+    field = tab.controls.lambda_choice.lam.panel
+    shown = field.value
+    assert float(shown) == pytest.approx(tab.session.latest.facts["lam"], rel=1e-5)  # that of the rule
+    field.value = "-1"
+    tab.see()
+    assert (field.value, field.error_state) == ("-1", True)
+    lam = tab.slide(0.01)
+    assert (float(field.value), field.error_state) == (pytest.approx(lam, rel=1e-5), False)
+
+
 def test_the_slider_spans_the_curve_and_follows_what_is_picked_elsewhere(tab):
     slide, grid = tab.controls.lambda_choice.slide, tab.session.latest.curves["width"].x
     assert (slide.start, slide.end) == pytest.approx(np.log10(grid[[0, -1]]), abs=0.006)
