@@ -107,7 +107,7 @@ def test_wheel_has_every_source_that_the_tree_has(names):
 
 
 def test_wheel_has_the_assets_below_app(names):
-    assets = [path for path in (ROOT / "assets").rglob("*") if path.is_file() and "screenshots" not in path.parts]
+    assets = [path for path in (ROOT / "assets").rglob("*") if path.is_file()]
     assert assets
     assert {f"app/_assets/{path.relative_to(ROOT / 'assets').as_posix()}" for path in assets} - names == set()
 
@@ -115,7 +115,7 @@ def test_wheel_has_the_assets_below_app(names):
 def test_wheel_has_nothing_else(names):
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.startswith("fieldlab-")} == {"app", "compute"}
-    assert not [name for name in names if "/screenshots/" in name or name.endswith((".pyc", ".nbi", ".nbc"))]
+    assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
 
 
 SERVE = "from app.server import serve; serve.compile_first = lambda: None; serve.main()"  # compiles into another cache
