@@ -34,9 +34,10 @@ HEAD = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("head.ht
 TEMPLATE = _env.from_string("{% extends base %}\n" + HEAD)  # compiled once; Panel compiles text for each page
 WITHOUT_NAME = "@media (max-width: 1099px)"  # as for the wordmark in assets/style.css
 IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
+WITH_SHORT_TABS = "@media (max-width: 1279px)"  # five tabs and all buttons need this width otherwise
 HEADER_ROW = "@media (max-width: 899px) { * { margin-left: 0 !important; margin-right: 0 !important; } }"
-# On a phone the header scrolls to the right of its first button, labs first, and fades out at the right edge. Elsewhere
-# it fits, and must not scroll: a scrolling container clips the tooltips.
+# In a narrow window the header scrolls to the right of its first button, labs first, and fades out at the right edge.
+# Elsewhere it fits, and must not scroll: a scrolling container clips the tooltips.
 HEADER_SCROLLS = {
     "& > header .MuiToolbar-root": {
         "overflowX": "auto", "overflowY": "hidden", "scrollbarWidth": "none", "padding": "0 40px 0 0 !important",
@@ -51,7 +52,9 @@ HEADER_SCROLLS = {
 }  # fmt: skip
 HEADER_TABS = {
     "flexShrink": 0,
-    IN_NARROW: {"& .MuiTab-root": {"minWidth": 0, "padding": "8px 4px", "fontSize": "0.875rem", "letterSpacing": 0}},
+    WITH_SHORT_TABS: {
+        "& .MuiTab-root": {"minWidth": 0, "padding": "8px 4px", "fontSize": "0.875rem", "letterSpacing": 0}
+    },
     "& .MuiTab-root": {"color": "var(--ink)"},
     "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
     "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},
@@ -86,7 +89,7 @@ OVER_PICTURE = {  # in a narrow window an open bar overlays the picture and does
         "borderLeft": 0,
         "& > .MuiToolbar-root, & > div:last-of-type": HIDDEN,  # the spacer below the header, the readout
     },
-    "@media (max-width: 700px)": HEADER_SCROLLS,
+    "@media (max-width: 839px)": HEADER_SCROLLS,
 }
 WITHOUT_HEADER = {"& > header": HIDDEN, "& > main > div > .MuiToolbar-root": HIDDEN}  # also the spacer below it
 

@@ -36,6 +36,7 @@ STYLE = """
 .exercises pre { overflow-x: auto; padding: 12px; margin: 0 0 8px; border: 1px solid var(--line); }
 .exercises pre, .exercises code { font-family: var(--mono, monospace); font-size: var(--small, 14px); }
 """
+NO_ROOM = {"@media (min-width: 840px) and (max-width: 939px)": {"display": "none"}}  # in the header, for its button
 INTRODUCTION = """<p>Kernels to write, from array + 1 to streams; no GPU is needed. Answers run on your own computer,
 never in this page: install Fieldlab there, fill the gaps in the files, and let it check them.</p>
 <pre>{command}</pre>"""
@@ -59,6 +60,7 @@ class Exercises(Feature):
         )
         self.dialog.param.watch(lambda event: page.focus(DIALOG, event.new), "open")
         self.parts = (self.dialog,)
+        self.buttons[0].sx = NO_ROOM
 
     def toggle(self) -> None:
         """Open the dialog with the present texts and results, or close it."""
