@@ -11,6 +11,7 @@ import param
 import pytest
 from PIL import Image
 
+from compute.engine.compiling import KernelJobs
 from compute.engine.lab_host import LabHost
 from compute.engine.messages import FramesThrough, Paused, Run, SetPace
 from compute.engine.shared_memory import FrameRing
@@ -341,7 +342,7 @@ def test_a_grey_picture_of_any_depth_spans_black_to_white(most):
 
 def test_an_engine_pauses_the_lab_at_a_step_and_runs_it_on():
     lab, sender = Diffusion(ny=16, nx=16, backend="cpu_numpy", pause_at=20), QuietSender()
-    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host")
+    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host", KernelJobs())
     host.handle(SetPace(1, 7))
 
     def run():
