@@ -69,8 +69,8 @@ class EditorKeys(Card):
 
 
 def least_height(line: int) -> int:
-    """Return the px of height of the least text, without the equations. line: height of a line in px."""
-    return AROUND_TEXT + LEAST_ROWS * line
+    """Return the px of height of the least text and an error of two lines below it. line: height of a line in px."""
+    return AROUND_TEXT + (LEAST_ROWS + 1) * line
 
 
 class EquationEditor:
@@ -120,7 +120,7 @@ class EquationEditor:
         self._mark(self._why)
         each = width // 2 if side_by_side else width
         high = height if side_by_side or not self.reading.visible else round(SHARE_OF_TEXT * height)
-        self.field.rows = max(LEAST_ROWS, (high - AROUND_TEXT) // line)
+        self.field.rows = max(LEAST_ROWS, (high - AROUND_TEXT) // line) if self.reading.visible else LEAST_ROWS
         self.writing.param.update(width=each, height=high)
         self.reading.param.update(width=each, height=high if side_by_side else max(height - high, 1))
         self.panel.param.update(width=width, height=height)
