@@ -100,7 +100,7 @@ def test_the_timeline_has_every_sample_and_its_kernels(written, saved):
         kernels = [e["dur"] for e in found["compute"] if e["name"] == warm[0]["name"] and e["args"]["sample"]]
         assert np.median(kernels) == pytest.approx(1e6 * result["median"] * result["steps_per_sample"], abs=2e-3)
     ends = [event["ts"] + event["dur"] for event in found["samples"]]
-    assert max(ends) < 60e6  # relative to the start of the run
+    assert max(ends) < 1e11  # us since the start of the run, not since 1970
     assert min(event["ts"] for event in found["samples"]) == 0
 
 
