@@ -21,6 +21,7 @@ from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.simple_httpclient import HTTPTimeoutError
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
+from app.features.help.help import CSS_CLASS
 from app.tab import frame_channel
 from app.tab.stream import FAST
 
@@ -280,8 +281,8 @@ class Client:
                 self._key = str(dict(attributes["args"]["entries"]).get("page", ""))
             elif attributes.get("class_name") == "Browser":
                 self._document["browser"] = own
-            elif attributes.get("class_name") == "Dialog":
-                self._document.setdefault("dialog", attributes["data"]["id"])
+            elif attributes.get("class_name") == "Dialog" and CSS_CLASS in attributes.get("css_classes", ()):
+                self._document["dialog"] = attributes["data"]["id"]
             elif attributes.get("class_name") == "FileInput":
                 data = attributes["data"]
                 label = data["attributes"].get("label", "")

@@ -68,6 +68,11 @@ class WgslProgram:
                 text += f"\nfn {name}({parameters}) -> f32 {{ return {value}; }}\n"
         return in_registers(unroll(text))
 
+    @property
+    def included(self) -> list[Path]:
+        """The files that the program includes."""
+        return [_file(name) for name in INCLUDE.findall(self._defined(self.code or self.path.read_text("utf-8")))]
+
     def _defined(self, text: str) -> str:
         for name, value in self.defines:
             text = re.sub(rf"\b{name}\b", str(value), text)
@@ -77,11 +82,6 @@ class WgslProgram:
 def program(code: str, exact: int = 0) -> WgslProgram:
     """Return the program of a text; by default the compiler may choose the roundings."""
     return WgslProgram(INLINE, exact=exact, code=code)
-
-
-def included_files(path: Path) -> list[Path]:
-    """Return the files that a .wgsl file includes, by whatever names."""
-    return [_file(name) for name in INCLUDE.findall(path.read_text(encoding="utf-8")) if _file(name).is_file()]
 
 
 def _file(name: str) -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from compute.devices.backends import Backend
-from compute.devices.wgsl import WgslProgram, included_files
+from compute.devices.wgsl import WgslProgram
 from compute.lab.lab import Lab
 from compute.ways.declaring import WgslKernel
 from compute.ways.opened import OwnWorkload
@@ -165,11 +165,12 @@ def _of_lab(lab: type[Lab]) -> Iterator[CodeFile]:
                 yield CodeFile(backend.label, source, backend, lab.LAB)
         if backend.device == "webgpu":
             kernels = sorted(path.parent.glob("*.wgsl"))
-            included = sorted({file for each in kernels for file in included_files(each)})
+            programs = _programs(f"{lab.PACKAGE}.{backend.name}")
+            included = sorted({file for program in programs.values() for file in program.included})
             for source in (*kernels, *included):
                 file = CodeFile(backend.label, source, backend, lab.LAB)
                 yield file
-                for name, program in _programs(f"{lab.PACKAGE}.{backend.name}").items():
+                for name, program in programs.items():
                     if program.path == source:
                         yield file.compiled(program, name)
         yield CodeFile(backend.label, path, backend, lab.LAB)
