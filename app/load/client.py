@@ -21,7 +21,6 @@ from tornado.httpclient import AsyncHTTPClient, HTTPRequest
 from tornado.simple_httpclient import HTTPTimeoutError
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from app.features.help.help import CSS_CLASS
 from app.tab import frame_channel
 from app.tab.stream import FAST
 
@@ -69,6 +68,7 @@ class Client:
         self._document: dict[str, str] = {}  # role -> id of each model that receives messages
         self._fields: dict[str, tuple[str, str]] = {}  # label before [ -> ids of a file field and its data
         self._labels: dict[str, str] = {}  # id of a file field's data -> label
+        self._dialogs: set[str] = set()  # ids; KEY opens one of them
         self._answers: dict[str, str] = {}  # id of a source or ticket -> id of its Acknowledgement model
         self._pressed = 0.0
         self.state = ""  # of the lab: "running", "paused" …
@@ -254,9 +254,7 @@ class Client:
                 model in self._answers
             ):
                 self._confirm(self._answers[model], number)
-            case {"kind": "ModelChanged", "model": {"id": model}, "attr": "open"} if model == self._document.get(
-                "dialog"
-            ):
+            case {"kind": "ModelChanged", "model": {"id": model}, "attr": "open"} if model in self._dialogs:
                 if self._pressed:
                     self.answers.append(time.perf_counter() - self._pressed)
                     self._pressed = 0.0
@@ -281,8 +279,8 @@ class Client:
                 self._key = str(dict(attributes["args"]["entries"]).get("page", ""))
             elif attributes.get("class_name") == "Browser":
                 self._document["browser"] = own
-            elif attributes.get("class_name") == "Dialog" and CSS_CLASS in attributes.get("css_classes", ()):
-                self._document["dialog"] = attributes["data"]["id"]
+            elif attributes.get("class_name") == "Dialog":
+                self._dialogs.add(attributes["data"]["id"])
             elif attributes.get("class_name") == "FileInput":
                 data = attributes["data"]
                 label = data["attributes"].get("label", "")

@@ -12,7 +12,6 @@ from app.page.theme import stylesheet
 from app.page.widgets import icon
 from app.tab.plot_words import numbers_html
 
-CSS_CLASS = "keys-and-pointer"  # by which the load client finds the dialog
 DIALOG = "MuiDialog-root"  # CSS class of Material's dialog, which handles Escape without our code
 KEYS = """
 | Key | does |
@@ -37,9 +36,7 @@ class Help(Feature):
         super().__init__(page)
         # Not empty: the Markdown parser compiles its patterns for the first text, which takes 30 ms.
         self._words = pn.pane.Markdown("Words", stylesheets=[stylesheet()])
-        self.dialog = pmui.Dialog(
-            self._words, close_on_click=True, show_close_button=True, width_option="md", css_classes=[CSS_CLASS]
-        )
+        self.dialog = pmui.Dialog(self._words, close_on_click=True, show_close_button=True, width_option="md")
         self.dialog.param.watch(lambda event: page.focus(DIALOG, event.new), "open")
         self.parts = (self.dialog,)
         self.buttons = (
