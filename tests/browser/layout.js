@@ -69,9 +69,17 @@
     const place = [top, ...above(top)].slice(0, 4).map((one) => one.localName + [...one.classList].slice(0, 2).map((name) => `.${name}`).join(''));
     return [{ words: `${words.slice(0, 60)}, by ${place.join(' in ')}` }];
   });
+  // The lines of a text without what the parts around it clip.
+  const visible = ({ node, lines }) => {
+    const clips = [...above(node)].filter((one) => getComputedStyle(one).overflowY != 'visible' && one !== document.body && one !== document.documentElement)
+      .map((one) => one.getBoundingClientRect());
+    return lines.map((line) => ({ left: line.left, right: line.right,
+      top: Math.max(line.top, ...clips.map((clip) => clip.top)), bottom: Math.min(line.bottom, ...clips.map((clip) => clip.bottom)) }));
+  };
+  const linesOf = new Map(seen.map((text) => [text, visible(text)]));
   const over = [];
   seen.forEach((one, index) => seen.slice(index + 1).forEach((other) => {
-    const crossed = one.lines.some((a) => other.lines.some((b) =>
+    const crossed = linesOf.get(one).some((a) => linesOf.get(other).some((b) =>
       Math.min(a.right, b.right) - Math.max(a.left, b.left) > 3 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 6));
     if (!crossed || within(one.node, other.node) || within(other.node, one.node)) return;
     over.push(`${one.words} / ${other.words}`);
