@@ -36,6 +36,7 @@ class KernelJobs:
         """Return the job that compiles these kernels; labs with equal kernels share a job."""
 
         def begin() -> Job:
+            """Start the job."""
             job = Job(needed.task, self._lane, requester, queue=self._queue, keeps=True)
             job.start()
             return job

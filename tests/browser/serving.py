@@ -107,6 +107,16 @@ def bound(command: Sequence[str]) -> list[str]:
     return [sys.executable, "-c", BOUND, *command]
 
 
+def has_ipv6() -> bool:
+    """Return whether this machine has the loopback address ::1; some containers have not."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
 def free_port() -> int:
     """Return a TCP port of this machine that is free at the moment."""
     with closing(socket.socket()) as probe:

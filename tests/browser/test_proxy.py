@@ -21,7 +21,7 @@ from app.page.qr_code import qr
 from tests.browser.conftest import WAIT
 from tests.browser.console import ConsoleErrors
 from tests.browser.lab_page import OPENING, LabPage
-from tests.browser.serving import ROOT, Server, bound, free_port, serve, wait_until_ready
+from tests.browser.serving import ROOT, Server, bound, free_port, has_ipv6, serve, wait_until_ready
 from tests.browser.test_audience import NUMBER
 
 pytestmark = pytest.mark.extended
@@ -60,16 +60,6 @@ class Proxied:
     def public(self) -> str:
         """The same with a public-looking name: browsers resolve *.localhost to this machine."""
         return f"https://{PUBLIC}:{self.port}/fieldlab"
-
-
-def has_ipv6() -> bool:
-    """Return whether this machine has the loopback address ::1; some containers have not."""
-    try:
-        with socket.socket(socket.AF_INET6) as probe:
-            probe.bind(("::1", 0))
-    except OSError:
-        return False
-    return True
 
 
 LOOPBACKS = ["127.0.0.1", "::1"] if has_ipv6() else ["127.0.0.1"]

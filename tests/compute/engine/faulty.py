@@ -18,6 +18,10 @@ import param
 from compute.devices.builds import building
 from compute.devices.wgsl import WgslProgram, launch
 from compute.engine import Event, FrameReady, LabClosed, LabHandle, SnapshotTaken, Supervisor
+from compute.engine.compiling import KernelJobs
+from compute.engine.lab_host import LabHost
+from compute.engine.messages import FramesThrough, Run, SetPace
+from compute.engine.shared_memory import FrameRing
 from compute.lab.frames import Frame, Raster
 from compute.lab.lab import Lab
 from compute.lab.status import LabStatus
@@ -248,6 +252,20 @@ class QuietSender:
 
     def extended_deadline(self, lab: int, what: str, seconds: float) -> AbstractContextManager[None]:
         return nullcontext()
+
+
+def hosted(lab: Lab, sender: QuietSender) -> tuple[LabHost, Callable[[], None]]:
+    """Return a lab's host of 7 steps per frame, and a function that runs it until 5 more frames or a pause."""
+    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host", KernelJobs())
+    host.handle(SetPace(1, 7))
+
+    def run() -> None:
+        host.handle(Run(1))
+        host.handle(FramesThrough(1, host.pacer.frames + 5))
+        while host.wakes_at(time.monotonic()) <= time.monotonic():
+            host.turn(time.monotonic(), 1.0)
+
+    return host, run
 
 
 def at_work(engine: Supervisor, count: int = 1, **values: Any) -> list[Client]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 import tracemalloc
 
 import numpy as np
@@ -11,14 +10,11 @@ import param
 import pytest
 from PIL import Image
 
-from compute.engine.compiling import KernelJobs
-from compute.engine.lab_host import LabHost
-from compute.engine.messages import FramesThrough, Paused, Run, SetPace
-from compute.engine.shared_memory import FrameRing
+from compute.engine.messages import Paused
 from compute.lab.lab import OutOfMemory
 from compute.labs.diffusion import Diffusion, initial
 from compute.labs.diffusion.initial import PRESETS
-from tests.compute.engine.faulty import QuietSender
+from tests.compute.engine.faulty import QuietSender, hosted
 
 
 def test_an_unstable_field_becomes_unhealthy_until_a_reset(diffusion):
@@ -342,15 +338,7 @@ def test_a_grey_picture_of_any_depth_spans_black_to_white(most):
 
 def test_an_engine_pauses_the_lab_at_a_step_and_runs_it_on():
     lab, sender = Diffusion(ny=16, nx=16, backend="cpu_numpy", pause_at=20), QuietSender()
-    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host", KernelJobs())
-    host.handle(SetPace(1, 7))
-
-    def run():
-        host.handle(Run(1))
-        host.handle(FramesThrough(1, host.pacer.frames + 5))
-        while host.wakes_at(time.monotonic()) <= time.monotonic():
-            host.turn(time.monotonic(), 1.0)
-
+    host, run = hosted(lab, sender)
     run()
     assert (lab.steps, host.pacer.running) == (20, False)
     assert [event.reason for event in sender.said if isinstance(event, Paused)] == ["step 20 is reached"]

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import time
 
 import numpy as np
 import pytest
 
 from compute.devices.backends import BACKENDS
-from compute.engine.compiling import KernelJobs
-from compute.engine.lab_host import LabHost
-from compute.engine.messages import FramesThrough, Paused, Run, SetPace
-from compute.engine.shared_memory import FrameRing
+from compute.engine.messages import Paused
 from compute.export.link import packed, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab.frames import NOT_FINITE
@@ -26,7 +22,7 @@ from compute.labs.equations.rewriting import with_edges, with_scheme, with_time_
 from compute.labs.equations.tree import Edge, EquationError
 from compute.measure.benchmark import benchmark_of
 from compute.measure.race import Race, Racer, run_race
-from tests.compute.engine.faulty import QuietSender
+from tests.compute.engine.faulty import QuietSender, hosted
 from tests.conftest import backend_cases, require
 
 DECAY = "u_t = -a*u; a = 1 in [0, 2]; u(0) = a + x/Lx; dt = 0.125"
@@ -609,15 +605,7 @@ def test_an_invalid_stroke_is_refused(make):
 
 def test_an_engine_pauses_the_lab_at_a_time_and_runs_it_on(make):
     lab, sender = make(DECAY, pause_at=2.0), QuietSender()
-    host = LabHost(1, lab, sender, FrameRing(FrameRing.create()), "host", KernelJobs())
-    host.handle(SetPace(1, 7))
-
-    def run():
-        host.handle(Run(1))
-        host.handle(FramesThrough(1, host.pacer.frames + 5))
-        while host.wakes_at(time.monotonic()) <= time.monotonic():
-            host.turn(time.monotonic(), 1.0)
-
+    host, run = hosted(lab, sender)
     run()
     assert (lab.t, lab.steps) == (2.0, 16)
     assert [event.reason for event in sender.said if isinstance(event, Paused)] == ["t = 2.0 is reached"]
