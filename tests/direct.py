@@ -70,6 +70,7 @@ class DirectSession(param.Parameterized):
             self.live.act(name, **arguments)
         except ValueError as error:
             self.events.publish(messages.Refused(str(error)))
+        self.values.update(self.live.values())
 
     def see(self) -> Any:
         """Compute the current frame and publish it."""

@@ -65,5 +65,5 @@ def test_controls_and_state_outlast_a_connection_and_an_engine(tmp_path, page, a
         os.kill(with_spare(server).pid, signal.SIGKILL)
         page.get_by_text("SIGKILL").wait_for()
         lab.until(lambda: continues(step))
-        assert "earlier fields are lost with the engine" in undo.get_attribute("aria-label")
+        lab.until(lambda: "earlier fields are lost with the engine" in undo.get_attribute("aria-label"))
         page.goto("about:blank")

@@ -135,9 +135,7 @@ class DiffusionControls(Controls):
         self.source.upload.tick()
         frame = self.session.latest
         if frame is not None:
-            initial = self.source.tick(frame)
-            if initial:  # the lab already uses these values: they are not sent
-                self.session.change(**initial)
+            if initial := self.source.tick(frame):
                 self.show_values(initial)
             self.transport.follow_undo(frame.notes)
 

@@ -5,7 +5,6 @@ The drop-down of initial fields shows the source of the visible frame, as the fi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from app.tab.image_upload import ImageUpload
 from app.tab.session import Session
 from compute.engine import messages
 from compute.lab.frames import Frame
+from compute.labs.diffusion.lab import Diffusion
 
 IMAGE = ""  # value in the list of presets
 
@@ -53,14 +53,16 @@ class InitialField:
         return self.image.on_event(event)
 
     def tick(self, frame: Frame) -> dict[str, Any]:
-        """Show the source of a frame; return the parameters set by an undo since the previous frame, else {}."""
+        """Show the source of a frame; return the parameters set by an undo since the previous frame, else {}.
+
+        Their values are the session's, which may be newer than the frame.
+        """
         if self.image.tick(frame):
             self._show()
         if frame.notes["undone"] == self._undone:
             return {}
         self._undone = frame.notes["undone"]
-        initial: dict[str, Any] = json.loads(frame.notes["initial"]) if self._undone else {}
-        return initial
+        return {name: self.session.values[name] for name in Diffusion.INITIAL}
 
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show a preset that was set without this drop-down."""

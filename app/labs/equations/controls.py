@@ -7,7 +7,6 @@ sliders' positions where it does not set others.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -39,9 +38,10 @@ from app.tab.controls import (
 from app.tab.palette_controls import PaletteControls
 from app.tab.session import Session
 from compute.engine import messages
-from compute.export.scene import Style, known_values
+from compute.export.scene import Style
 from compute.lab.frames import Frame
 from compute.labs.equations.language import read
+from compute.labs.equations.picture import WITH_TEXT
 from compute.labs.equations.presets import Preset, presets
 from compute.labs.equations.programs import SLOTS, alike, full_text
 from compute.labs.equations.rewriting import with_time_step, with_wall
@@ -203,14 +203,10 @@ class EquationsControls(Controls):
             self.settings.tell(frame.facts["dt"], frame.facts["limit"], frame.notes["advice"])
 
     def _follow_undo(self, frame: Frame) -> None:
-        """Set the values of a text that an undo has restored; the lab has them already."""
-        if frame.notes["undone"] == self._undone:
-            return
-        self._undone = frame.notes["undone"]
-        restored = known_values(self.session.lab, json.loads(frame.notes["initial"] or "{}"))
-        if restored and restored["text"] != self.session.values["text"] and not self._sent:
-            self.session.change(**restored)
-            self.show_values(restored)
+        """Show the values that an undo has restored. The session has them, or newer ones: they are not sent."""
+        if frame.notes["undone"] != self._undone:
+            self._undone = frame.notes["undone"]
+            self.show_values({name: self.session.values[name] for name in WITH_TEXT})
 
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show values that were changed without these widgets, for instance because the engine refused others."""

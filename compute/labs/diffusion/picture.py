@@ -8,19 +8,16 @@ racing_error (relative L2 over at most the central 512 x 512 cells) with the rac
 
 notes: run (id of the unbroken run of steps; frames of different runs show unrelated fields); image (fingerprint of the
 file that the field started from, "" for a preset) and kept (the retained part of it, six numbers of
-files.images.Kept); initial (the parameters of INITIAL, as JSON); undo and redo (the field that each restores, "" if
-none), gone (why older fields cannot be restored, "" if they can) and undone (id of the last undo or redo, which may
-have changed the parameters of INITIAL).
+files.images.Kept); undo and redo (the field that each restores, "" if none), gone (why older fields cannot be restored,
+"" if they can) and undone (id of the last undo or redo, which may have changed the parameters of INITIAL).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,18 +150,11 @@ def _notes(lab: Diffusion, image: LoadedPicture | None) -> dict[str, str]:
     return {
         "run": lab.run,
         **image_notes(image, now["ny"], now["nx"]),
-        "initial": _as_json(lab.INITIAL, tuple(now[name] for name in lab.INITIAL)),
         "undo": lab.earlier.undo_words,
         "redo": lab.earlier.redo_words,
         "gone": lab.earlier.gone,
         "undone": lab.earlier.name,
     }
-
-
-@lru_cache(maxsize=256)
-def _as_json(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
-    """Return a JSON object of these members; cached, since it rarely changes."""
-    return json.dumps(dict(zip(names, values, strict=True)))
 
 
 def _queue_laplacian(lab: Diffusion) -> Callable[[], Survey] | None:

@@ -12,15 +12,14 @@ at the probe) and integral_<name> (the sum over the cells times dx², nan if a v
 
 notes: run (id of the unbroken run of steps), section ("row 12" or "column 34"), advice (on a scheme that does not fit
 the equations, "" if it does), undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be
-restored, "" if they can), undone (id of the last undo or redo, "" before the first) and initial (the values of
-WITH_TEXT after it, as JSON); image (fingerprint of the file that the text uses, "" without one) and kept (the retained
-part of it, six numbers of files.images.Kept); interim (the reason for NumPy in place of the chosen backend during its
-compilation) or warning (after a failed compilation), both absent normally.
+restored, "" if they can) and undone (id of the last undo or redo, "" before the first); image (fingerprint of the file
+that the text uses, "" without one) and kept (the retained part of it, six numbers of files.images.Kept); interim (the
+reason for NumPy in place of the chosen backend during its compilation) or warning (after a failed compilation), both
+absent normally.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from math import nan
@@ -141,7 +140,6 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
         "redo": earlier.redo_words,
         "gone": earlier.gone,
         "undone": earlier.name,
-        "initial": json.dumps({name: now[name] for name in WITH_TEXT}) if earlier.name else "",
         **image_notes(lab.image, lab.ny, lab.nx),
     }
     if lab.interim is not None:

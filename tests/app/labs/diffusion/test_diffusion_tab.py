@@ -330,6 +330,20 @@ def test_the_page_takes_no_older_value_back_while_a_slider_is_dragged():
     assert (tab.session.values["mode_p"], tab.lab.mode_p, tab.controls._mode[0][0].value) == (9, 9, 9)
 
 
+def test_a_late_frame_of_the_first_of_two_undos_takes_the_second_not_back():
+    tab = Sided(preset="gaussian")
+    tab.session.step()
+    for preset in ("single mode", "ring"):
+        tab.controls.source.choice.value = preset
+        tab.session.step()
+    tab.session.act("undo")
+    late = tab.session.see()
+    tab.session.act("undo")
+    tab.session.latest = late
+    tab.controls.tick()
+    assert tab.shown() == tab.session.values["preset"] == tab.lab.preset == "gaussian"
+
+
 def test_strokes_of_one_turn_of_the_loop_are_apart_and_each_has_its_undo():
     tab = Sided(preset="single mode")
     before, waiting, brush = tab.lab.field(), [], tab.controls.brush

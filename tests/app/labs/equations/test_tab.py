@@ -567,6 +567,23 @@ def test_undo_brings_the_text_and_its_values_back_in_every_widget():
     assert tab.told == []
 
 
+def test_a_late_frame_of_the_first_of_two_undos_takes_the_second_not_back():
+    tab = Tab()
+    tab.lab.advance(3)
+    for name in ("heat", "wave"):
+        tab.pick(name)
+        tab.lab.advance(2)
+    tab.session.act("undo")
+    late = tab.session.see()
+    tab.session.act("undo")
+    sent = len(tab.session.changes)
+    tab.session.latest = late
+    tab.controls.tick()
+    assert tab.view.editor.text == tab.session.values["text"] == tab.lab.text == GRAY_SCOTT
+    tab.see()
+    assert (tab.lab.text, tab.lab.steps, len(tab.session.changes)) == (GRAY_SCOTT, 3, sent)
+
+
 def test_the_undo_button_says_that_a_new_engine_has_lost_the_earlier_fields():
     tab = Tab()
     undo = tab.controls.transport.undo.button
