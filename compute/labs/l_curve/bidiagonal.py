@@ -309,7 +309,7 @@ class Bidiagonalisation:
         return Small.of(self._alpha, self._beta)
 
     def solution(self, y: NDArray[np.float64]) -> Any:
-        """Return x (n,) = transpose(V[:k]) y on the device, for y (k,) of the small system."""
+        """Return x (n,) = transpose(V[:j]) y on the device, for y (j,) of the small system of j <= k steps."""
         x = self.device.allocate((self.work.A.shape[1],), self.dtype)
         self.kernels.combine(self.work.V, self.device.upload(y.astype(self.dtype)), x)
         return x
@@ -324,10 +324,11 @@ class Bidiagonalisation:
         """Return the (n,) solution for λ = lam > 0 on the host, the best within the completed steps."""
         return self.device.download(self.solution(coefficients(self.small, lam)))
 
-    def residual(self, lam: float, b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the (m,) float64 residual b - A x for λ = lam > 0 on the host; one product."""
+    def residual(self, lam: float, b: NDArray[np.float64], steps: int | None = None) -> NDArray[np.float64]:
+        """Return the (m,) float64 residual b - A x on the host for λ > 0, after `steps` or all steps; one product."""
         product = self.device.allocate((self.work.A.shape[0],), self.dtype)
-        self.kernels.multiply(self.work.A, self.solution(coefficients(self.small, lam)), product)
+        small = self.small if steps is None else self.small.part(steps)
+        self.kernels.multiply(self.work.A, self.solution(coefficients(small, lam)), product)
         return b - self.device.download(product)
 
     def grow(self, most: int) -> None:

@@ -385,9 +385,9 @@ class LCurve(Lab):
         at = points(self.bidiagonal.small, np.array([lam]))
         return float(at.gradient[0] / (lam * lam * at.solution[0]))
 
-    def residual(self, lam: float) -> NDArray[np.float64]:
-        """Return (m,) b - A x for λ = lam; one product."""
-        return self.system.residual(self.bidiagonal.residual(lam, self.b))
+    def residual(self, lam: float, steps: int | None = None) -> NDArray[np.float64]:
+        """Return (m,) b - A x for λ = lam, of the present solution or of that after `steps` steps; one product."""
+        return self.system.residual(self.bidiagonal.residual(lam, self.b, steps))
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """Return the present curve and the other parts of the frame; picture.py documents the parts and facts.

@@ -130,16 +130,16 @@ def shown(lab: LCurve) -> tuple[float, str]:
 def _over_lambda(lab: LCurve) -> dict[str, Curve]:
     """Return all curves over the λ of the curve."""
     at = lab.survey.points
-    reading = lab.survey.reading(at)
+    reading = lab.survey.reading(fine=False)
     weight = adaptive_weight(reading.small) if lab.gcv_weight is None else lab.gcv_weight
     values = {
         "width": at.widths,
         "curvature": at.curvature,
-        "weighted-gcv": weighted_values(reading, at, weight),
+        "weighted-gcv": weighted_values(reading, reading.points, weight),
         "quasi-optimality": at.change,
     }
     if reading.traced:
-        values["gcv"] = gcv_values(reading, at)
+        values["gcv"] = gcv_values(reading, reading.points)
     if lab.survey.errors is not None:
         values["error"] = lab.survey.errors
     (low, high), (less, more) = lab.bounds(at)

@@ -16,6 +16,7 @@ computed in floating point.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,6 +119,25 @@ def widest(small: Small, lambdas: Vector, tolerance: float, first: int = 0) -> t
     Returns (-1, largest width) if there is none. Only one λ is computed while the ribbon at `first` is too wide.
     """
     return _widest(lambdas, small.beta0, small.diagonal, small.below, small.r, small.theta, tolerance, first)
+
+
+def first_closed(small: Small, lambdas: Vector, tolerance: float) -> int:
+    """Return the fewest steps after which no ribbon of `lambdas` is wider than `tolerance`; k if some ribbon still is.
+
+    More steps make no ribbon wider, so a bisection finds the step for each λ.
+    """
+    step, index = 1, 0
+    while step < small.k:
+        index, _ = widest(small.part(step), lambdas, tolerance, index)
+        if index < 0:
+            break
+        widest_one, later = lambdas[index : index + 1], range(step + 1, small.k)
+        step += 1 + bisect_left(
+            later,
+            True,
+            key=lambda j, lam=widest_one: widest(small.part(j), lam, tolerance)[0] < 0,  # type: ignore[misc]
+        )
+    return step
 
 
 def coefficients(small: Small, lam: float) -> Vector:

@@ -4,6 +4,9 @@ The points cost O(k) for each λ and are recomputed for each picture; rules, err
 recomputed when the steps have grown by a quarter, and after the last step. LCurveResult contains the results for a
 caller.
 
+The rules read the curve after the first step with closed ribbons, however many steps follow: weighted GCV depends on
+the number of steps, which depends on the portions in which they were done.
+
 TraceProbe estimates the trace that generalised cross-validation needs, for a matrix too large for its singular values.
 m minus the sum of the filter factors is λ^2 trace((A transpose(A) + λ^2)^-1), and for a vector z of random signs z (A
 transpose(A) + λ^2)^-1 z has that trace as its mean, smoothly at all λ (Hutchinson 1990). A bidiagonalisation that
@@ -13,8 +16,10 @@ problems", J. Comput. Graph. Stat. 6 (1997). It needs only the first row of the 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +28,8 @@ from numpy.typing import NDArray
 from compute.labs.l_curve.bidiagonal import BidiagonalArrays, Bidiagonalisation
 from compute.labs.l_curve.rules import FEWEST, CurveReading, RuleChoice
 from compute.labs.l_curve.rules.minima import FEWEST_ROWS, ncp_search
-from compute.labs.l_curve.small_system import Points, distances, first_of_inverse, points, ritz_values
+from compute.labs.l_curve.rules.reading import Function
+from compute.labs.l_curve.small_system import Points, distances, first_closed, first_of_inverse, points, ritz_values
 
 if TYPE_CHECKING:
     from compute.labs.l_curve.lab import LCurve
@@ -131,21 +137,29 @@ class TraceProbe:
 
     def finished(self, lambdas: Vector, most: int) -> bool:
         """Return whether the bounds are close at all λ (count,), or `most` steps are done, or no step can be added."""
-        if self.exhausted or self.k >= most:
-            return True
-        low, high = self.bounds(lambdas)
+        return self.exhausted or self.k >= most or self._close(lambdas, self.k)
+
+    def first_close(self, lambdas: Vector, most: int) -> int:
+        """Return the fewest steps after which the bounds are close at all λ; all steps, at most `most`, if none are."""
+        last = min(self.k, most)
+        return 1 + bisect_left(range(1, last), True, key=lambda steps: self._close(lambdas, steps))
+
+    def _close(self, lambdas: Vector, steps: int) -> bool:
+        low, high = self.bounds(lambdas, steps)
         return bool(((high - low) <= CLOSE * high).all())
 
-    def freedom(self, lambdas: Vector) -> Vector:
+    def freedom(self, lambdas: Vector, steps: int | None = None) -> Vector:
         """Return the estimate (count,) of m minus the sum of the filter factors; between 0 and m."""
-        low, high = self.bounds(lambdas)
+        low, high = self.bounds(lambdas, steps)
         return np.asarray((low + high) / 2)
 
-    def bounds(self, lambdas: Vector) -> tuple[Vector, Vector]:
-        """Return the lower and the upper bounds (count,) of that quadratic form at all λ."""
-        if not self.k:
+    def bounds(self, lambdas: Vector, steps: int | None = None) -> tuple[Vector, Vector]:
+        """Return lower and upper bounds (count,) of that quadratic form at all λ, after `steps` or all steps."""
+        count = self.k if steps is None else steps
+        if not count:
             return np.zeros(lambdas.size), np.full(lambdas.size, float(self.rows))
-        low, high = first_of_inverse(self._alpha, self._beta, np.ascontiguousarray(lambdas))
+        alpha, beta = self._alpha[: count + 1], self._beta[: count + 1]
+        low, high = first_of_inverse(alpha, beta, np.ascontiguousarray(lambdas))
         return self.rows * lambdas**2 * low, self.rows * lambdas**2 * high
 
 
@@ -169,6 +183,8 @@ class CurveSurvey:
         self._ritz: tuple[int, Vector] | None = None
         self._search: Generator[None, None, RuleChoice] | None = None
         self._whitest: RuleChoice | None = None
+        self._read_at: tuple[int, int] | None = None
+        self._probe_at: tuple[int, int] | None = None
         self.complete = False
 
     @property
@@ -184,24 +200,46 @@ class CurveSurvey:
             self.history = [entry for entry in self.history if same and entry[0] < k] + [(k, float(at.widths.max()))]
         return self._at[1]
 
-    def reading(self, at: Points | None = None) -> CurveReading:
-        """Return the input of the rules at the points `at`, or if None on a sufficiently fine grid."""
-        lab = self._lab
-        small = lab.bidiagonal.small
-        if at is None and lab.grid.size >= FINE:
-            at = self.points
-        if at is None:
-            at = points(small, np.geomspace(lab.grid[0], lab.grid[-1], FINE))
+    @property
+    def read_steps(self) -> int:
+        """The steps that the rules read: the fewest with closed ribbons on the lab's λ, or all while one is open."""
+        lab, k = self._lab, self._lab.bidiagonal.k
+        if not lab.done:
+            return k
+        if self._read_at is None or self._read_at[0] != k:
+            self._read_at = k, first_closed(lab.bidiagonal.small, lab.grid, lab.tolerance)
+        return self._read_at[1]
+
+    def reading(self, fine: bool = True) -> CurveReading:
+        """Return the input of the rules on the lab's λ. fine: on at least FINE λ."""
+        lab, steps = self._lab, self.read_steps
+        small, grid = lab.bidiagonal.small.part(steps), lab.grid
+        if fine and grid.size < FINE:
+            at = points(small, np.geomspace(grid[0], grid[-1], FINE))
+        else:
+            at = self.points if steps == lab.bidiagonal.k else points(small, grid)
         singular = None if lab.system.spectrum is None else lab.system.spectrum.values
-        probe = lab.probe.freedom if lab.probe and self.probed else None
         rows, noise, weight = lab.system.shape[0], lab.noise_norm, lab.gcv_weight
-        return CurveReading(small, at, rows, noise, singular, probe, weight, self._whitest)
+        return CurveReading(small, at, rows, noise, singular, self._trace(), weight, self._whitest)
 
     @property
     def probed(self) -> bool:
         """Whether the probe has enough steps for the lab's λ."""
         lab = self._lab
-        return lab.probe is not None and lab.probe.finished(lab.grid, max(PROBED * lab.bidiagonal.k, LEAST))
+        return lab.probe is not None and lab.probe.finished(lab.grid, self._most_probed)
+
+    @property
+    def _most_probed(self) -> int:
+        return max(PROBED * self.read_steps, LEAST)
+
+    def _trace(self) -> Function | None:
+        """Return the probe's estimate after the steps that the lab's λ need, None before."""
+        lab = self._lab
+        if lab.probe is None or not self.probed:
+            return None
+        if self._probe_at is None or self._probe_at[0] != lab.probe.k:
+            self._probe_at = lab.probe.k, lab.probe.first_close(lab.grid, self._most_probed)
+        return partial(lab.probe.freedom, steps=self._probe_at[1])
 
     # -- more expensive results
 
@@ -223,7 +261,8 @@ class CurveSurvey:
             lambdas = self.reading().closed().lambdas
             if lambdas.size < FEWEST:
                 return False
-            self._search = ncp_search(lab.residual, lambdas, lab.system.shape[0])
+            residual = partial(lab.residual, steps=self.read_steps)
+            self._search = ncp_search(residual, lambdas, lab.system.shape[0])
         try:
             for _ in range(count):
                 next(self._search)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute.labs.l_curve import LCurve
+from compute.labs.l_curve import LCurve, small_system
 from compute.labs.l_curve.rules import RULES, CurveReading, RuleChoice, choose, minima
 from compute.labs.l_curve.rules.corners import pruning, triangle
 from tests.compute.labs.l_curve.test_survey import CASES, Dense
@@ -73,8 +73,8 @@ def test_rules_that_know_white_noise_are_near_the_best_solution():
 def test_weighted_gcv_with_the_weight_of_all_rows_is_gcv():
     """k + 1 - ω F with ω = (k + 1) / m is (m - F) (k + 1) / m: Renaut, Vatankhah and Ardestani (2017)."""
     lab = lab_of("phillips", 64, 0.02)
-    k = lab.solve().steps
-    lab.gcv_weight = (k + 1) / 64
+    lab.solve()
+    lab.gcv_weight = (lab.survey.read_steps + 1) / 64
     corners = lab.solve().corners
     assert corners["weighted_gcv"] == pytest.approx(corners["gcv"], rel=1e-3)
 
@@ -117,7 +117,7 @@ def test_weighted_gcv_finds_a_minimum_if_every_weight_is_above_1():
     """For tomography ω is 1, and the minimum that of |B y - b|^2 / (k + 1 - F)^2; the mean of all ω had no minimum."""
     lab = lab_of("tomo", 12, 0.01)
     choice = lab.solve().choices["weighted_gcv"]
-    B, size = projected(lab, lab.bidiagonal.k)
+    B, size = projected(lab, lab.survey.read_steps)
     grid = fine(0.05, 1.0, 801)
     values = [N / (B.shape[0] - F) ** 2 for N, F in (squared_residual_and_filters(B, size, lam) for lam in grid)]
     assert 0 < np.argmin(values) < grid.size - 1
@@ -129,7 +129,7 @@ def test_a_weight_above_1_has_no_minimum_below_its_pole():
     """For ω F >= k + 1 no degree of freedom is left; the minimum is searched above this pole."""
     lab = lab_of("tomo", 12, 0.01, gcv_weight=1.3)
     choice = lab.solve().choices["weighted_gcv"]
-    B, size = projected(lab, lab.bidiagonal.k)
+    B, size = projected(lab, lab.survey.read_steps)
     found = [squared_residual_and_filters(B, size, lam) for lam in lab.grid]
     left = np.array([B.shape[0] - 1.3 * F for _, F in found])
     drawn = lab.frame().curves["weighted-gcv"].y
@@ -139,6 +139,41 @@ def test_a_weight_above_1_has_no_minimum_below_its_pole():
     values = np.array([N for N, _ in found])[above] / left[above] ** 2
     np.testing.assert_allclose(drawn[above], values, rtol=1e-6)
     assert choice.lam == pytest.approx(lab.grid[above][np.argmin(values)], rel=0.1)
+
+
+@pytest.mark.parametrize(("name", "n"), [("shaw", 16), ("gravity", 32), ("blur", 21)])
+def test_choices_do_not_depend_on_the_portions_of_the_steps(name, n):
+    """The portions end with different steps, on which weighted GCV depends; blur's probe has portions as well."""
+    found, steps = [], set()
+    for portion in (500, 7, 1):
+        lab = LCurve(problem=name, n=n, noise=1e-3, tolerance=1e-3)
+        while not lab.status.resting:
+            lab.advance(portion)
+        steps.add(lab.bidiagonal.k)
+        parts = [small_system.points(lab.bidiagonal.small.part(k), lab.grid) for k in range(1, lab.bidiagonal.k + 1)]
+        closed = [bool(part.widths.max() <= 1e-3) for part in parts]
+        assert lab.survey.read_steps == 1 + closed.index(True)
+        found.append([choice.lam or np.nan for choice in lab.choices().values()])
+    assert len(steps) > 1
+    np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-9)
+    assert np.isfinite(found).any()
+
+
+def test_weighted_gcv_of_shaw_is_the_minimum_after_the_first_steps_with_closed_ribbons():
+    """The choice is that of the dense decomposition after those steps; later ones would give another λ."""
+    lab = lab_of("shaw", 64)
+    lab.solve()
+    grid = fine(2e-3, 3e-2, 1201)
+    found = []
+    for k in (lab.survey.read_steps, lab.bidiagonal.k):
+        B, size = projected(lab, k)
+        weight = np.mean([min(1, asked_weight(*projected(lab, j))) for j in range(1, min(k, minima.EARLY) + 1)])
+        values = [
+            N / (k + 1 - weight * F) ** 2 for N, F in (squared_residual_and_filters(B, size, lam) for lam in grid)
+        ]
+        found.append(grid[np.argmin(values)])
+    assert lab.choices()["weighted_gcv"].lam == pytest.approx(found[0], rel=5e-3)
+    assert found[1] != pytest.approx(found[0], rel=0.05)
 
 
 # -- corners of synthetic curves: (log10 residual, log10 solution) in the order of falling λ
