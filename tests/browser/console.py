@@ -29,4 +29,4 @@ class ConsoleErrors:
             self.texts.append(f"{message.text} ({message.location.get('url', '')})")
 
     def _uncaught(self, error: Error) -> None:
-        self.texts.append(f"uncaught: {error}")
+        self.texts.append(f"uncaught: {error.stack or error}")
