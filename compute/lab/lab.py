@@ -395,13 +395,17 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     def compilation(self) -> Compilation | None:
         """Load the kernels for the present values from the cache; return the task that compiles missing ones, or None.
 
-        Compile nothing. Engines call this after each change of a parameter in COMPILED. In other programs kernels are
-        compiled at their first use.
+        Compile nothing. Engines call this after each change of a parameter in COMPILED, and after each task, since a
+        task may compile a part of the missing kernels. In other programs kernels are compiled at their first use.
         """
         return None
 
+    def compiler(self) -> Callable[..., Any] | None:
+        """Return a ChildTask that prepares a process for the tasks of `compilation`; None if that saves no time."""
+        return None
+
     def set_interim(self, interim: Interim | None) -> None:
-        """Compute with another backend, with the same state; None: with the chosen one.
+        """Compute with another backend or kernel, with the same state; None: with the chosen one.
 
         An exception, such as OutOfMemory, leaves the lab unchanged.
         """

@@ -48,6 +48,8 @@ def facts(frame: Frame) -> list[tuple[str, str, str]]:
     ]
     if "interim" in frame.notes:
         items.append(("computed by", backend(frame.timing.backend).label, "warn"))
+    if "slower" in frame.notes:
+        items.append(("kernel", f"{frame.timing.variant}, a faster one compiles", "warn"))
     if known["nonfinite"]:
         items.append(("not finite", f"{known['nonfinite']:.0f} values", "bad"))
     return items

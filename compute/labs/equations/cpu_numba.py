@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numba import config, from_dtype, int64, typeof
+from numba import config, from_dtype, int64, njit, typeof
 from numpy.typing import NDArray
 
 from compute.devices import numba_threads
@@ -95,6 +95,12 @@ def build(program: Program, variant: str, dtype: str, target: str) -> None:
     load(program, variant, dtype, 0)
 
 
+def warm_up() -> None:
+    """Compile a short function: a process's first compilation by Numba takes 0.5 s of processor time longer."""
+    if not config.DISABLE_JIT:
+        njit(lambda x: x).compile((int64,))
+
+
 def _kernels(program: Program, dtype: str) -> Launch:
     (text,) = program.sources("numba", dtype)
     functions = [getattr(module_of(text), each.step_name) for each in program.kernels]
@@ -164,3 +170,4 @@ def _memory(threads: int, cells: int, dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 VARIANTS: dict[str, Callable[..., None]] = {"T-step": step, "one-step": one_step}
+QUICK = "one-step"  # compiles in half the time of the kernel of tiles

@@ -84,6 +84,11 @@ def build(program: Program, variant: str, dtype: str, target: str) -> None:
                 made.write_bytes(binary.cubin)
 
 
+def warm_up() -> None:
+    """Load NVRTC, which needs no GPU."""
+    nvrtc_version()
+
+
 def name_of(text: str) -> str:
     """Return the name of a program in messages."""
     return f"equations.{digest(text)}.cu"
@@ -148,3 +153,4 @@ def multiprocessors(device: int) -> int:
 
 
 VARIANTS: dict[str, Callable[..., None]] = {"T-step": step, "one-step": one_step}
+QUICK = ""  # both compile in less than a second

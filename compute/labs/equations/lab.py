@@ -34,7 +34,7 @@ from compute.lab.sections import DIRECTIONS
 from compute.lab.status import LabStatus
 from compute.lab.undo import EarlierField, UndoHistory
 from compute.labs.equations import stepping
-from compute.labs.equations.compiling import compilation_of
+from compute.labs.equations.compiling import compilation_of, compiler_of
 from compute.labs.equations.forms import Program
 from compute.labs.equations.language import LEAST_SETTING, MOST_SETTING
 from compute.labs.equations.picture import WITH_TEXT, panels_of, require_shown, show
@@ -327,18 +327,24 @@ class Equations(Lab):
 
     @property
     def computing(self) -> Backend:
-        """The backend that computes: NumPy until the kernels of the chosen one are compiled."""
-        return backend(self._values["backend"] if self.interim is None else REFERENCE)
+        """The backend that computes: NumPy until a kernel of the chosen one is compiled."""
+        chosen = self.interim is None or self.interim.variant
+        return backend(self._values["backend"] if chosen else REFERENCE)
 
     def compilation(self) -> Compilation | None:
         """Load the kernels of the text and the second picture; return the task that compiles missing ones, or None."""
         names = "backend", "variant", "text", "show", "dtype", "device_index"
         return compilation_of(*(self._values[name] for name in names))
 
+    def compiler(self) -> Callable[..., Any] | None:
+        """Return a ChildTask that prepares a process for compiling the kernels of any text, or None."""
+        return compiler_of(self._values["backend"], self._values["device_index"])
+
     def set_interim(self, interim: Interim | None) -> None:
-        """Compute with NumPy, with the same state; None: with the chosen backend."""
-        before, self.interim = self.interim, interim
-        if (before is None) == (interim is None):
+        """Compute with NumPy or another kernel, with the same state; None: with the chosen backend and kernel."""
+        before, name = self.interim, self.computing.name
+        self.interim = interim
+        if self.computing.name == name:
             return
         try:
             self._rebuild()
@@ -348,7 +354,7 @@ class Equations(Lab):
 
     def _is_slow(self, program: Program) -> bool:
         """Return whether a program waits for its compilation, because NumPy would block an engine's other labs."""
-        waits = self.interim is not None and not self.interim.lasts
+        waits = self.interim is not None and not (self.interim.lasts or self.interim.variant)
         return waits and grid_cells(self._values) * program.operations * OPERATION > LONGEST
 
     # -- state
@@ -646,8 +652,8 @@ class Equations(Lab):
 
     @property
     def _variant(self) -> str:
-        """The chosen kernel; the default one of a backend that computes in place of the chosen one."""
-        return self._values["variant"] if self.interim is None else ""
+        """The kernel that computes, "" for the backend's default one."""
+        return self._values["variant"] if self.interim is None else self.interim.variant
 
     def _first_call(self, *what: str) -> bool:
         return super()._first_call(self._values["text"], self.computing.name, *what)

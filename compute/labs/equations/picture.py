@@ -14,8 +14,8 @@ notes: run (id of the unbroken run of steps), section ("row 12" or "column 34"),
 the equations, "" if it does), undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be
 restored, "" if they can) and undone (id of the last undo or redo, "" before the first); image (fingerprint of the file
 that the text uses, "" without one) and kept (the retained part of it, six numbers of files.images.Kept); interim (the
-reason for NumPy in place of the chosen backend during its compilation) or warning (after a failed compilation), both
-absent normally.
+reason for NumPy in place of the chosen backend during its compilation), slower (that for a slower kernel of the chosen
+backend) or warning (after a failed compilation), all absent normally.
 """
 
 from __future__ import annotations
@@ -143,6 +143,7 @@ def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
         **image_notes(lab.image, lab.ny, lab.nx),
     }
     if lab.interim is not None:
-        notes["warning" if lab.interim.lasts else "interim"] = lab.interim.words
+        name = "slower" if lab.interim.variant else "interim"
+        notes["warning" if lab.interim.lasts else name] = lab.interim.words
     parts: dict[str, Raster | Curve] = {**rasters, "profile": profile}
     return replace(lab.framed(parts, facts), notes=freeze(notes))

@@ -38,7 +38,10 @@ def began(folder: Path, kernel: str) -> list[int]:
 
 
 class Compiled(Faulty):
-    """A lab with the kernel of this name. interims: each argument of `set_interim`."""
+    """A lab with the kernel of this name. interims: each argument of `set_interim`.
+
+    A kernel whose name begins with staged is compiled after another one, which computes during its compilation.
+    """
 
     LAB, TITLE = "compiled", "Compiled"
     COMPILED: ClassVar[tuple[str, ...]] = ("kernel",)
@@ -60,7 +63,16 @@ class Compiled(Faulty):
     def compilation(self) -> Compilation | None:
         if Path(self.folder, self.kernel).is_file():
             return None
-        return Compilation(self.kernel, partial(compile_into, self.folder, self.kernel))
+        quick = f"quick {self.kernel}"
+        if not self.kernel.startswith("staged"):
+            return Compilation(self.kernel, partial(compile_into, self.folder, self.kernel))
+        if not Path(self.folder, quick).is_file():
+            return Compilation(quick, partial(compile_into, self.folder, quick))
+        name = self.kernel.removeprefix("staged ")
+        return Compilation(self.kernel, partial(compile_into, self.folder, name), "quick")
+
+    def compiler(self) -> Callable[..., Any]:
+        return partial(compile_into, self.folder, "compiler")
 
     def set_interim(self, interim: Interim | None) -> None:
         if interim is None and self.kernel.startswith("large") and self.size > 4:

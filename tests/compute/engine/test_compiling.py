@@ -10,7 +10,7 @@ from math import inf
 import psutil
 import pytest
 
-from compute.engine import FrameReady, Sampled
+from compute.engine import FrameReady, Sampled, compiling
 from compute.engine.benchmark_target import BenchmarkQueue
 from compute.engine.compiling import KERNELS, KernelJobs
 from compute.engine.lab_host import LabHost
@@ -23,6 +23,11 @@ from tests.compute.engine.faulty import Client, QuietSender, running
 from tests.waiting import until
 
 WAITS = Interim("NumPy computes while Numba compiles")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_in_advance(monkeypatch):
+    monkeypatch.setattr(compiling, "PREPARED", inf)
 
 
 class Hosts:
@@ -91,6 +96,31 @@ def test_kernels_in_the_cache_need_no_job(hosts, tmp_path):
     assert not began(tmp_path, "heat")
     host.turn(time.monotonic(), 1.0)  # shows the first frame
     assert host.wakes_at(time.monotonic()) > time.monotonic() + 0.1
+
+
+def test_a_process_is_prepared_once_for_the_first_job(hosts, tmp_path, monkeypatch):
+    monkeypatch.setattr(compiling, "PREPARED", 0.0)
+    (tmp_path / "heat").touch()
+    made = hosts()
+    host, _ = made.open("heat"), made.open("heat")
+    made.work((tmp_path / "compiler").is_file)
+    made.work(lambda: made.jobs.counts() == (0, 0))
+    (process,) = began(tmp_path, "compiler")
+    host.handle(Update(1, 1, {"kernel": "wave"}))
+    host.turn(time.monotonic(), 1.0)
+    made.work(ended(host))
+    assert began(tmp_path, "wave") == began(tmp_path, "compiler") == [process]
+
+
+def test_a_kernel_that_compiles_quickly_computes_while_the_chosen_one_compiles(hosts, tmp_path):
+    made = hosts()
+    host = made.open("staged lose")  # the chosen one fails
+    made.work(ended(host))
+    waits = Interim("Numba computes with its quick kernel while a faster one compiles", variant="quick")
+    problem = "because a faster one did not compile: the kernels are not in the cache"
+    fails = Interim(f"Numba computes with its quick kernel, {problem}", lasts=True, variant="quick")
+    assert host.lab.interims == [WAITS, waits, fails]
+    assert began(tmp_path, "quick staged lose") == began(tmp_path, "lose")
 
 
 def test_only_the_newest_values_of_a_lab_are_compiled(hosts, tmp_path):

@@ -113,6 +113,30 @@ def test_a_failure_is_a_warning_in_each_frame(make):
     assert (notes["warning"], notes.get("interim")) == ("NumPy computes, because it failed", None)
 
 
+def test_the_one_step_kernel_of_numba_replaces_numpy_until_the_chosen_one_is_compiled(make):
+    lab, other = make(), make(backend="cpu_numpy")
+    lab.set_interim(WAITS)
+    lab.advance(3)
+    lab.set_interim(Interim("Numba computes with its one-step kernel", variant="one-step"))
+    assert (lab.advance(3).variant, lab.frame().timing.backend) == ("one-step", "cpu_numba")
+    assert (lab.frame().notes["slower"], lab.status.resting) == ("Numba computes with its one-step kernel", False)
+    lab.set_interim(None)
+    assert (lab.advance(3).variant, lab.frame().notes.get("slower")) == ("", None)
+    other.advance(9)
+    assert equal(lab, other)
+
+
+@pytest.mark.extended
+def test_the_kernels_of_a_new_text_are_compiled_in_two_tasks_and_a_new_picture_in_one():
+    text = new_text()
+    tasks = []
+    for show in ("", "u^2"):
+        while needed := compilation_of("cpu_numba", "", text, show, "float32", 0):
+            tasks.append((show, needed.variant))
+            needed.task(report=lambda *_: None)
+    assert tasks == [("", ""), ("", "one-step"), ("u^2", "")]
+
+
 def test_nothing_is_compiled_without_a_job():
     with watching() as builds:
         needed = compilation_of("cpu_numba", "", new_text(), "", "float32", 0)
