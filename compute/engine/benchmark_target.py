@@ -23,6 +23,7 @@ from compute.engine.messages import Answered, Event, MeasurementQueued, Refused,
 from compute.engine.pacing import Tally, Urgency
 from compute.engine.sending import COMPILING, EventSender
 from compute.lab.lab import Lab
+from compute.lab.two_runs import alone
 from compute.measure.benchmark import benchmark_of
 from compute.measure.rates import RoofKind
 from compute.measure.roofs import sampled_live
@@ -64,7 +65,7 @@ class BenchmarkQueue:
 
     def add(self, request: TakeSample | Solve, live: Lab) -> None:
         """Queue the measurement for `request`, on a new lab with the class and values of `live`."""
-        kind, values = type(live), live.values()
+        kind, values = type(live), alone(live.values())
         match request:
             case TakeSample(steps=steps, repeat=repeat, roof=roof, dtype=dtype):
                 work = sample(kind, values, steps, repeat, roof, dtype)

@@ -119,7 +119,7 @@ class LabMeta(ParameterizedMetaclass, ABCMeta):
     def __init__(cls, name: str, bases: tuple[type, ...], content: dict[str, Any]) -> None:
         super().__init__(name, bases, content)
         cls._text = content.get("__doc__") or ""  # in a notebook param appends a table of the parameters to __doc__
-        if param.Parameterized in bases:  # Lab itself
+        if param.Parameterized in bases or cls.__abstractmethods__:  # Lab itself, and other bases of labs
             return
         package = cls.__module__.rpartition(".")[0]  # "" of a class in a script or in a cell of a notebook
         folder = package.rpartition(".")[2] or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from compute.devices.backends import REFERENCE, Backend, backend, preferred
 from compute.files.documents import short
 from compute.lab.lab import Lab
+from compute.lab.two_runs import alone
 from compute.measure.agreement import Agreement, amplification, relative_l2
 from compute.measure.benchmark import CaseBenchmark, benchmark_of
 from compute.measure.case import Row
@@ -299,7 +300,7 @@ class Race:
     def _open(self, racer: Racer, stack: ExitStack) -> Lab:
         """Open the lab for a lane; `stack` closes it."""
         variant = {"variant": racer.variant} if "variant" in self.lab.param else {}
-        return stack.enter_context(closing(self.lab(**{**self.values, **variant, "backend": racer.backend})))
+        return stack.enter_context(closing(self.lab(**{**alone(self.values), **variant, "backend": racer.backend})))
 
 
 def cells(lab: type[Lab], values: Mapping[str, Any]) -> int:

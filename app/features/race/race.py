@@ -39,6 +39,7 @@ from compute.export.render_pool import on_gpu
 from compute.export.scene import Style, coloured
 from compute.export.shared_jobs import SharedJob, SharedJobs
 from compute.lab.lab import Lab
+from compute.lab.two_runs import alone
 from compute.measure.benchmark import benchmark_of
 from compute.measure.conditions import cpu_warnings
 from compute.measure.race import (
@@ -173,7 +174,7 @@ class RaceTrack(Feature):
         if not tab.drawn:
             self._later(tab, partial(self.begin, steps, work, finish, lanes))
             return
-        values = {name: value for name, value in tab.session.values.items() if name not in PLACED}
+        values = {name: value for name, value in alone(tab.session.values).items() if name not in PLACED}
         lab = tab.session.lab
         values |= works(lab).get(work, {})
         shown = values.get(reached(lab), 0.0)

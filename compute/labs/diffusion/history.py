@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from compute.lab.history import Entry, HistoryRules, StepHistory
 from compute.lab.image_history import LOAD, image_in, require_image
 from compute.lab.strokes import require_stroke
+from compute.lab.two_runs import SECOND
 from compute.labs.diffusion.scheme import WRONG_VARIANTS
 
 if TYPE_CHECKING:
@@ -19,7 +20,16 @@ if TYPE_CHECKING:
     from compute.labs.diffusion.lab import Diffusion
 
 
-DYNAMIC = ("backend", "device_index", "variant", "dtype", "r", "unstable", "edges")  # parameters on which steps depend
+DYNAMIC = (
+    "backend",
+    "device_index",
+    "variant",
+    "dtype",
+    "r",
+    "unstable",
+    "edges",
+    SECOND,
+)  # parameters on which steps depend
 PLACE = ("backend", "device_index")  # parameters on which the brush depends
 PACE = ("r", "unstable")  # only steps depend on them: before the first step it is irrelevant when they changed
 FREE = tuple(name for name in DYNAMIC if name != "dtype")  # no influence on a new field; a dtype rounds it
@@ -45,7 +55,8 @@ class FieldHistory(StepHistory):
         return PACE if self.entries else FREE
 
     def _unrepeatable(self) -> str:
-        kernels = (each.get("variant") for each in (self.start, self.now, *map(_set, self.entries)))
+        runs = [self.start, self.now, *map(_set, self.entries)]
+        kernels = (each.get("variant") for each in (*runs, *(each.get(SECOND, {}) for each in runs)))
         return RACING if any(variant in WRONG_VARIANTS for variant in kernels) else ""
 
 

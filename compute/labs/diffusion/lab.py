@@ -28,12 +28,13 @@ from compute.display.camera import Camera, Survey
 from compute.files.images import LoadedPicture
 from compute.lab import strokes
 from compute.lab.fields import as_field, as_number, is_finite
-from compute.lab.frames import Frame, View
+from compute.lab.frames import Frame, Raster, View
 from compute.lab.history import GIVEN, HistoryRules
 from compute.lab.image_history import record_image
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.sections import DIRECTIONS
 from compute.lab.status import LabStatus
+from compute.lab.two_runs import TwoRuns
 from compute.lab.undo import EarlierField, UndoHistory
 from compute.labs.diffusion import history, initial
 from compute.labs.diffusion.history import FieldHistory
@@ -101,13 +102,14 @@ def require_slabs(numbers: tuple[int, ...], ny: int) -> None:
         raise ValueError(f"devices {devices_name(numbers)!r} do not fit: {error}") from error
 
 
-class Diffusion(Lab):
+class Diffusion(TwoRuns):
     """Forward Euler for u_t = D lap(u) on ny x nx cells of unit size: u' = u + r ((N + S) + (W + E) - 4 u).
 
     r = D dt / dx^2 is dimensionless and stable up to 1/4; `unstable=True` allows more, to show the instability. `field`
     and `laplacian` are (ny, nx) arrays of `dtype`, row 0 at the bottom. pause_at: the step at which an engine pauses
-    the lab; running it again continues. Source: any text on finite differences, e.g. Strikwerda, chapter 6; README.md
-    in this folder.
+    the lab; running it again continues. second_run: see compute/lab/two_runs.py; backends are compared by a race. With
+    other edges the single mode begins as the mode of these edges. Source: any text on finite differences, e.g.
+    Strikwerda, chapter 6; README.md in this folder.
     """
 
     LAB = "diffusion"
@@ -125,6 +127,7 @@ class Diffusion(Lab):
         "dtype",
     )  # changes rebuild the state
     LOCAL: ClassVar[tuple[str, ...]] = ("devices",)
+    COMPARED: ClassVar[Mapping[str, str]] = {"r": "r", "edges": "edges", "variant": "kernel", "dtype": "number type"}
     panels = staticmethod(panels_of)
     INITIAL: ClassVar[tuple[str, ...]] = ("preset", "seed", "mode_p", "mode_q", "text")  # a change restarts the field
 
@@ -177,15 +180,17 @@ class Diffusion(Lab):
             self.r = ratio
         self.param.watch(self._set_limit, ["unstable"])
         self.param.watch(self._forget_exact, ["edges"], precedence=1)
+        self._open_second()
 
     # -- interdependent values
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
-        """Return the bytes of two grids, two more with the racing kernel, and those of a picture."""
+        """Return the bytes of two grids, two more with the racing kernel, and those of a picture, for each run."""
         cells = int(values.get("ny", cls.ny)) * int(values.get("nx", cls.nx))
         grids = 4 if values.get("variant") in WRONG_VARIANTS else 2
-        return grids * cells * np.dtype(values.get("dtype", cls.dtype)).itemsize + PICTURE_BYTES
+        own = grids * cells * np.dtype(values.get("dtype", cls.dtype)).itemsize + PICTURE_BYTES
+        return own + cls._second_bytes(values)
 
     def validate(self, values: dict[str, Any]) -> None:
         """Raise ValueError unless limits are in order, the backend has the variant, and `unstable` allows r."""
@@ -322,6 +327,8 @@ class Diffusion(Lab):
         if radius > max(self.ny, self.nx):
             raise ValueError(f"radius must be at most {max(self.ny, self.nx)} cells, not {radius}")
         discs = list(strokes.discs_along(points, radius / 2))
+        if (second := self._prepare_second()) is not None:
+            second.paint(points, value, radius)
         with self.device.lock:
             self.held.limits()
         self._note(history.PLACE)
@@ -390,6 +397,7 @@ class Diffusion(Lab):
             "limits": self.held.first,
             "saved": self._saved,
             "image": self._image,
+            **self._second_snapshot(),
         }
 
     def restore(self, snapshot: dict[str, Any]) -> None:
@@ -413,6 +421,7 @@ class Diffusion(Lab):
         self._note(("dtype",))
         self.exact_mode = None if foreign or exact is None else exact.copy()
         self.heat, self.held.first = replace(snapshot["facts"]), snapshot["limits"]
+        self._resume_second(snapshot)
 
     # -- results
 
@@ -420,6 +429,7 @@ class Diffusion(Lab):
         """Advance `steps` >= 1 steps with the present parameters."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
+        self._prepare_second()
         kernels, now = self.kernels, self._values
         r, edges, variant, dtype = float(now["r"]), now["edges"], now["variant"], now["dtype"]
         with self.device.lock:
@@ -446,6 +456,7 @@ class Diffusion(Lab):
             devices=max(1, len(self.together)),
         )
         self.spent = timing if self.spent is None else self.spent.then(timing)
+        self._advance_second(steps)
         return timing
 
     def field(self) -> NDArray[Any]:
@@ -470,15 +481,26 @@ class Diffusion(Lab):
         """The status; unhealthy after a frame contained NaN or inf; `pause_at` stops it."""
         at = self.pause_at
         left = max(at - self.steps, 0) if at is not None else 0
-        return LabStatus(healthy=self.heat.nonfinite == 0, stops_after=left, goal=f"step {at} is reached")
+        status = LabStatus(healthy=self.heat.nonfinite == 0, stops_after=left, goal=f"step {at} is reached")
+        return self._status_of_both(status)
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """Return field and Laplacian as rasters, the section as curve(s), and the facts and notes listed in picture.py.
 
         view: (x0, y0, x1, y1) in cells, None for all; pixels: largest (height, width) of the rasters.
         """
+        self._prepare_second()
         with self.device.lock:
-            return show(self, self._image, view, pixels)
+            frame = show(self, self._image, view, pixels)
+        return self._with_second(frame, view, pixels)
+
+    def _held_limits(self) -> tuple[float, float] | None:
+        with self.device.lock:
+            return self._values["limits_field"] or self.held.limits()
+
+    def _first_raster(self, view: View | None, pixels: tuple[int, int], limits: tuple[float, float]) -> Raster:
+        with self.device.lock:
+            return self.camera.raster(self.u, view, pixels, limits, "u")
 
     # -- reactions to parameters
 

@@ -4,7 +4,8 @@ facts: step, minimum, maximum, heat, heat_drift (relative, since the field was l
 probe_x, probe_y (its cell), r, limit; laplacian_minimum and laplacian_maximum, over all cells, unless the limits of its
 colours are set; exact_error (relative L2 on the section), mode_growth (the factor of a step), mode_p and mode_q with
 the single-mode preset; fastest_growth (magnitude of the finest mode's factor) if r exceeds the limit;
-racing_error (relative L2 over at most the central 512 x 512 cells) with the racing kernel.
+racing_error (relative L2 over at most the central 512 x 512 cells) with the racing kernel. With a second run: its
+raster second_run, and second_step.
 
 notes: run (id of the unbroken run of steps; frames of different runs show unrelated fields); image (fingerprint of the
 file that the field started from, "" for a preset) and kept (the retained part of it, six numbers of
@@ -27,6 +28,7 @@ from compute.lab.frames import Curve, Frame, Raster, View, freeze
 from compute.lab.image_history import image_notes
 from compute.lab.panels import Line, Panel
 from compute.lab.sections import index_at, probe_cell, section_cells, section_curve
+from compute.lab.two_runs import SECOND
 from compute.labs.diffusion.scheme import LIMIT, fastest_growth
 from compute.measure.timing import Timing
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 PANELS: Mapping[str, Panel] = {
     "field": Panel("Field u", "x [cells]", "y [cells]", image="field"),
     "laplacian": Panel("Laplacian ∇²u", "x [cells]", "y [cells]", image="laplacian"),
+    SECOND: Panel("Second run", "x [cells]", "y [cells]", image=SECOND),
     "profile": Panel(
         "Profile on the section line", "cell", "u", lines=(Line("profile", "u"), Line("exact", "exact", "dashed"))
     ),
@@ -77,11 +80,18 @@ class HeldLimits:
 
 
 def panels_of(frame: Frame) -> Mapping[str, Panel]:
-    """Return the panels for the rasters and curves of the frame, with its step and r, and the extremes of the cells."""
+    """Return the panels for the rasters and curves of the frame, with its step and r, and the extremes of the cells.
+
+    The title of a second run contains its value, as the label of its raster does.
+    """
     names, facts = {*frame.rasters, *frame.curves}, frame.facts
-    note = f"step {facts['step']:,.0f}, r = {facts['r']:g}" if facts.keys() >= {"step", "r"} else ""
+    step = f"step {facts['step']:,.0f}" if facts.keys() >= {"step", "r"} else ""
+    note = f"{step}, r = {facts['r']:g}" if step else ""
     shown = (name for name in PANELS if name in names)
-    return {name: replace(PANELS[name], note=note, extremes=_extremes(name, facts)) for name in shown}
+    found = {name: replace(PANELS[name], note=note, extremes=_extremes(name, facts)) for name in shown}
+    if SECOND in found:
+        found[SECOND] = replace(found[SECOND], title=f"Second run: {frame.rasters[SECOND].label}", note=step)
+    return found
 
 
 def _extremes(name: str, facts: Mapping[str, float]) -> tuple[float, float] | None:

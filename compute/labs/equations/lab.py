@@ -19,25 +19,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from compute.devices.backends import REFERENCE, Backend, backend
 from compute.devices.devices import Array
-from compute.display.camera import Camera
+from compute.display.camera import Camera, RasterRequest
 from compute.files.documents import short
 from compute.files.images import LoadedPicture
 from compute.lab import strokes
 from compute.lab.compilation import Compilation, Interim
 from compute.lab.fields import as_field, as_number, is_finite
-from compute.lab.frames import Frame, View
+from compute.lab.frames import Frame, Raster, View
 from compute.lab.history import GIVEN, Entry, HistoryRules
 from compute.lab.image_history import LARGE, LOAD, image_in, record_image, require_image
 from compute.lab.lab import PICTURE_BYTES, Lab, grid_cells
 from compute.lab.limits import limit
 from compute.lab.sections import DIRECTIONS
 from compute.lab.status import LabStatus
+from compute.lab.two_runs import SECOND, TwoRuns
 from compute.lab.undo import EarlierField, UndoHistory
 from compute.labs.equations import stepping
 from compute.labs.equations.compiling import compilation_of, compiler_of
 from compute.labs.equations.forms import Program
 from compute.labs.equations.language import LEAST_SETTING, MOST_SETTING
-from compute.labs.equations.picture import WITH_TEXT, panels_of, require_shown, show
+from compute.labs.equations.picture import WITH_TEXT, first_raster, panels_of, require_shown, show
 from compute.labs.equations.presets import FIRST as FIRST_PRESETS
 from compute.labs.equations.presets import FOLDER, preset, presets
 from compute.labs.equations.programs import (
@@ -127,7 +128,7 @@ class EquationHistory(HistoryRules):
         strokes.require_stroke(arguments["points"], arguments["value"], arguments["radius"])
 
 
-class Equations(Lab):
+class Equations(TwoRuns):
     """Systems u_t = f(u, …, lap(u), …, x, y, t) on ny x nx cells, typed as `text`; language.py documents the language.
 
     text: the equations, or the name of a preset. A change rebuilds the lab. Its fields begin again, unless the texts
@@ -149,7 +150,9 @@ class Equations(Lab):
     second picture if it is "show") along the row or column through the cell at probe_x, probe_y, or over time at this
     cell, or of its integral over the grid. Frames contain the values of all of them.
 
-    pause_at: the time t at which an engine pauses the lab; running it again continues. paint draws into a field or the
+    second_run: see compute/lab/two_runs.py; {"F": 0.04} is the same as that of the slot. Only numbers without which the
+    initial values and the wall are the same can differ, and the time step. pause_at: the time t at which an engine
+    pauses the lab; running it again continues. paint draws into a field or the
     wall.
 
     field(name), load(array, name), data(): (ny, nx) arrays of `dtype`, row 0 at the bottom; load_image(data): the image
@@ -160,10 +163,12 @@ class Equations(Lab):
     STRUCTURAL: ClassVar[tuple[str, ...]] = (*Lab.STRUCTURAL, "variant", "text", "ny", "nx", "dtype")
     HISTORY_NAMES: ClassVar[tuple[str, ...]] = (
         *("backend", "device_index", "variant", "dtype", *SLOTS, "time_step", "pause_at", "first_picture", "show"),
-        *("limits_field", "limits_show", "text", "paint", LOAD),
+        *("limits_field", "limits_show", "text", SECOND, "paint", LOAD),
     )
     FIRST: ClassVar[str] = LOAD
     HISTORY: ClassVar[HistoryRules] = EquationHistory()
+    COMPARED: ClassVar[Mapping[str, str]] = {name: name for name in SLOTS} | {"time_step": "Δt"}
+    CLOCK: ClassVar[str] = "the same t"
     COMPILED: ClassVar[tuple[str, ...]] = ("backend", "device_index", "variant", "text", "dtype", "show")
     panels = staticmethod(panels_of)
     APART: ClassVar[tuple[int, int, int]] = (128, 140, 152)  # grey-blue: a wall
@@ -213,6 +218,7 @@ class Equations(Lab):
         self._filled = str(values["text"])
         super().__init__(**values)
         self.param.watch(self._begin_anew, list(SLOTS), precedence=1)
+        self._open_second()
 
     # -- the text and its numbers
 
@@ -225,6 +231,12 @@ class Equations(Lab):
     def slots(self) -> tuple[Slot, ...]:
         """The numbers of the text with their names and ranges."""
         return slots_of(self._values["text"])
+
+    @classmethod
+    def comparable(cls, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the parameters in which the runs can differ: no number of which the initial values depend."""
+        text = full_text(str(values["text"]))
+        return (*(each.slot for each in slots_of(text) if each.name not in names_at_start(text)), "time_step")
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -361,7 +373,7 @@ class Equations(Lab):
 
     @classmethod
     def predicted_bytes(cls, **values: Any) -> int:
-        """Return the bytes of all arrays of the text, and those of a picture."""
+        """Return the bytes of all arrays of the text, and those of a picture, for each run."""
         now = {name: values.get(name, cls.param[name].default) for name in ("text", "show", "ny", "nx", "dtype")}
         text = full_text(now["text"])
         program = program_of(text)
@@ -370,7 +382,8 @@ class Equations(Lab):
         arrays += 0 if program.system.wall is None else 2  # the wall, and a field without its cells for a picture
         with suppress(EquationError):  # `validate` refuses it; of a lab that leaves a text, `show` may be the new one
             arrays += len(picture_of(text, now["show"]).plan.auxiliary)
-        return arrays * int(now["ny"]) * int(now["nx"]) * np.dtype(now["dtype"]).itemsize + PICTURE_BYTES
+        own = arrays * int(now["ny"]) * int(now["nx"]) * np.dtype(now["dtype"]).itemsize + PICTURE_BYTES
+        return own + cls._second_bytes(values)
 
     def begin(self) -> dict[str, NDArray[Any]]:
         """Return the initial values of the fields, and the wall if the text has one."""
@@ -417,7 +430,7 @@ class Equations(Lab):
     def snapshot(self) -> dict[str, Any]:
         """Return the whole state as host arrays and plain numbers."""
         own = {"text": self._begun, "run": self.run, "t": self.state.t, "scale": self._scale, "bound": self._bound}
-        return {**super().snapshot(), **own, "image": self._image}
+        return {**super().snapshot(), **own, "image": self._image, **self._second_snapshot()}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         """Continue from a snapshot of a lab with the same text and shape; raise ValueError for others."""
@@ -431,6 +444,7 @@ class Equations(Lab):
         self.run, self.state.t, self._scale, self._ill = snapshot["run"], snapshot["t"], snapshot["scale"], ""
         self._bound = snapshot["bound"] if snapshot["text"] == self.text else None
         self._image = snapshot["image"]
+        self._resume_second(snapshot)
 
     def _rebuild(self, *events: param.parameterized.Event) -> None:
         """Rebuild the state; a text that was set without `update` gives the numbers their values first."""
@@ -519,6 +533,8 @@ class Equations(Lab):
         if known == "wall" and value not in (0, 1):
             raise ValueError(f"value must be 1 or 0 in wall, not {value:g}")
         discs = list(strokes.discs_along(points, radius / 2))
+        if (second := self._prepare_second()) is not None:
+            second.paint(points, value, radius, known)
         self.history.note(self.steps, {name: self._values[name] for name in ("backend", "device_index")})
         for x, y in discs:
             self.display.disc(self.arrays[known], y, x, radius, value)
@@ -632,15 +648,32 @@ class Equations(Lab):
         """Advance `steps` >= 1 steps of `dt` with the present numbers."""
         if steps < 1:
             raise ValueError(f"steps must be at least 1, not {steps}")
+        self._prepare_second()
         timing: Timing | None = None
-        while steps:
+        left = steps
+        while left:
             dt = self.dt
-            automatic = self.given_step is None and self._bound is not None
-            count = min(steps, self._bound.next_step - self.steps) if automatic and self._bound else steps
+            count = self._steps_at_once(left)
             found = self._advance(count, dt)
             timing = found if timing is None else timing.then(found)
-            steps -= count
+            left -= count
+        self._advance_second(steps)
         return cast("Timing", timing)
+
+    def _steps_at_once(self, steps: int) -> int:
+        """Return how many of `steps` steps have the present time step."""
+        automatic = self.given_step is None and self._bound is not None
+        return min(steps, self._bound.next_step - self.steps) if automatic and self._bound else steps
+
+    @property
+    def _clock(self) -> float:
+        """What both runs share at any moment: the simulated time."""
+        return self.t
+
+    def _steps_to(self, clock: float) -> int:
+        """Return the steps that bring `t` nearest to a time; only those with the present time step."""
+        steps = round((clock - self.t) / self.dt)
+        return self._steps_at_once(steps) if steps > 0 else 0
 
     def _advance(self, steps: int, dt: float) -> Timing:
         kernels, variant, numbers = self.kernels, self._variant, self.numbers
@@ -709,18 +742,35 @@ class Equations(Lab):
         left, at = 0, self._values["pause_at"]
         if at is not None and self.t < at:
             left = ceil((at - self.t) / self.dt * (1 - ROUNDED))
-        return LabStatus(
+        status = LabStatus(
             resting=self._is_slow(self.program), healthy=not self._ill, why=self._ill, cold=not drawn,
             stops_after=left, goal=f"t = {at} is reached",
         )  # fmt: skip
+        return self._status_of_both(status)
 
     def frame(self, view: View | None = None, pixels: tuple[int, int] = (512, 512)) -> Frame:
         """Return the rasters `field` and `show`, and the facts listed in picture.py.
 
         view: (x0, y0, x1, y1) in cells, None for all; pixels: largest (height, width) of the rasters.
         """
+        self._prepare_second()
         with self.device.lock:
-            return show(self, view, pixels)
+            frame = show(self, view, pixels)
+        return self._with_second(frame, view, pixels)
+
+    def _held_limits(self) -> tuple[float, float] | None:
+        limits: tuple[float, float] | None = self._values["limits_field"]
+        return limits
+
+    def _first_raster(self, view: View | None, pixels: tuple[int, int], limits: tuple[float, float]) -> Raster:
+        with self.device.lock:
+            wall = self.arrays.get("wall") if self._ill != NOT_FINITE else None
+            return first_raster(self, RasterRequest(view, pixels, limits, self._first_shown), wall)
+
+    @property
+    def _first_shown(self) -> str:
+        """The field of the first picture."""
+        return self._values["first_picture"] or self.program.system.fields[0]
 
 
 def _completed(values: dict[str, Any], text: str) -> dict[str, Any]:
@@ -735,4 +785,8 @@ def _completed(values: dict[str, Any], text: str) -> dict[str, Any]:
     own: dict[str, float | None] = dict.fromkeys(SLOTS) | {each.slot: each.value for each in slots_of(new)}
     changed = {name: own[name] for name in SLOTS if name in values} if alike(text, new) else own
     given = {name: value for name, value in values.items() if value is not None or name not in SLOTS}
+    second = values.get(SECOND, None if alike(text, new) else {})  # other equations have no second run
+    if isinstance(second, Mapping):
+        named = {each.name: each.slot for each in slots_of(new)}
+        given[SECOND] = {named.get(name, name): value for name, value in second.items()}
     return {**values, **changed, **given, **({"text": new} if "text" in values else {})}

@@ -8,7 +8,8 @@ The cells of a wall belong to no minimum, maximum, integral or number of values;
 facts: step, t, dt, limit (the bound of dt at some state, nan if unknown, inf without one), minimum, maximum (nan
 without a finite value), integral (in units of the text) of the first picture, nonfinite (values of all fields),
 probe_x, probe_y (the cell of the probe); for each field and for the second picture, named show: probe_<name> (its value
-at the probe) and integral_<name> (the sum over the cells times dx², nan if a value is not finite).
+at the probe) and integral_<name> (the sum over the cells times dx², nan if a value is not finite). With a second run:
+its raster second_run, second_step and second_t.
 
 notes: run (id of the unbroken run of steps), section ("row 12" or "column 34"), advice (on a scheme that does not fit
 the equations, "" if it does), undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be
@@ -32,9 +33,11 @@ from compute.lab.frames import Curve, Frame, Raster, View, freeze
 from compute.lab.image_history import image_notes
 from compute.lab.panels import Line, Panel
 from compute.lab.sections import probe_cell, section_cells, section_curve
+from compute.lab.two_runs import SECOND as SECOND_RUN
 from compute.labs.equations.programs import SLOTS
 
 if TYPE_CHECKING:
+    from compute.devices.devices import Array
     from compute.labs.equations.lab import Equations
     from compute.labs.equations.tree import System
 
@@ -44,6 +47,7 @@ WITH_TEXT = (  # undo restores them
 PANELS: Mapping[str, Panel] = {
     "field": Panel("", "x [cells]", "y [cells]", image="field"),
     "show": Panel("", "x [cells]", "y [cells]", image="show"),
+    SECOND_RUN: Panel("", "x [cells]", "y [cells]", image=SECOND_RUN),
     "profile": Panel("", lines=(Line("profile"),)),
 }
 SECOND = "show"  # name of the second picture; no field has it
@@ -54,8 +58,12 @@ def panels_of(frame: Frame) -> Mapping[str, Panel]:
     """Return the panels of the frame's rasters and of its profile, with its step and time."""
     facts = frame.facts
     note = f"step {facts['step']:,.0f}, t = {facts['t']:g}" if facts.keys() >= {"step", "t"} else ""
+    notes = {SECOND_RUN: f"step {facts['second_step']:,.0f}, t = {facts['second_t']:g}"} if "second_t" in facts else {}
     titles = {name: raster.label for name, raster in frame.rasters.items()}
-    shown = {name: replace(PANELS[name], title=title, note=note) for name, title in titles.items() if name in PANELS}
+    shown = {
+        name: replace(PANELS[name], title=title, note=notes.get(name, note))
+        for name, title in titles.items() if name in PANELS
+    }  # fmt: skip
     if (profile := frame.curves.get("profile")) is not None:
         title, across = f"{profile.label} along {frame.notes['section']}", across_section(frame)
         shown["profile"] = replace(PANELS["profile"], title=title, x=across, y=profile.label, note=note)
@@ -72,6 +80,16 @@ def require_shown(values: Mapping[str, Any], system: System) -> None:
     for name, known in {"first_picture": system.fields, "plotted": [*system.fields, SECOND]}.items():
         if values[name] not in ("", *known):
             raise ValueError(f"{name} must be empty or one of {', '.join(known)}, not {values[name]!r}")
+
+
+def first_raster(lab: Equations, request: RasterRequest, wall: Array | None) -> Raster:
+    """Return the picture of the field `request.label`, without the cells of a wall."""
+    camera, array = lab.camera, lab.arrays[request.label]
+    with camera.batch():
+        queued = (
+            camera.queue_raster(array, request) if wall is None else camera.queue_raster_outside(array, wall, request)
+        )
+    return queued()
 
 
 def show(lab: Equations, view: View | None, pixels: tuple[int, int]) -> Frame:
