@@ -20,6 +20,7 @@ from typing import Any
 from app.upstream import (
     current_documents,
     dead_connections,
+    early_visibility,
     event_lock,
     event_pause,
     forgotten_models,
@@ -49,6 +50,7 @@ FIXES: tuple[Fix, ...] = (
     react_state.FIX,
     local_theme.FIX,
     local_styles.FIX,
+    early_visibility.FIX,
     forgotten_models.FIX,
     press.FIX,
     pinch.FIX,

@@ -55,6 +55,17 @@ LINK = """() => {
   const sheet = new ImportedStyleSheet({ url: 'https://cdn.holoviz.org/panel/1.9.4/dist/css/loading.css' });
   return sheet.underlying().el.href;
 }"""
+# Create the view of an HTML pane, as a React component does before it renders the view, and show the pane.
+UNDRAWN = """async () => {
+  const { build_view } = Bokeh.require('core/build_views'), HTML = Bokeh.Models.get('panel.models.markup.HTML');
+  const model = new HTML({ text: 'shown', visible: false });
+  const view = await build_view(model, { parent: Bokeh.index.roots[0] });
+  model.setv({ visible: true }, { sync: false });
+  view.render();
+  const shown = view.container.textContent;
+  view.remove();
+  return shown;
+}"""
 requested: list[str] = []  # the URLs of the page's requests
 
 
@@ -93,6 +104,11 @@ def test_components_are_requested_with_the_page_and_run_from_their_url(lab):
 @needs("local_styles")
 def test_style_sheets_of_a_cdn_are_linked_to_the_server(lab, server):
     assert lab.page.evaluate(LINK) == f"http://localhost:{server.port}/static/extensions/panel/css/loading.css"
+
+
+@needs("early_visibility")
+def test_an_html_pane_may_be_shown_before_it_is_drawn(lab):
+    assert lab.page.evaluate(UNDRAWN) == "shown"
 
 
 @needs("react_state")
