@@ -30,8 +30,7 @@ def typeset(system: System, old: bool = False) -> str:
     Equations that are too long for a single conversion to MathML are converted one by one; an equation that is still
     too long is shown as plain text.
     """
-    lines = [EquationLine(f"{field}_t", rf"\partial_t {symbol(field)}", node) for field, node in system.rates.items()]
-    lines += [EquationLine(name, symbol(name), node) for name, node in system.named.items()]
+    lines = equation_lines(system)
     try:
         shown = _equation(equations(system), "; ".join(each.words for each in lines))
     except ValueError:
@@ -53,6 +52,17 @@ class EquationLine:
     def words(self) -> str:
         """The equation as text."""
         return f"{self.name} = {words(self.node)}"
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether it is higher than a line of text: it has a fraction or cases."""
+        return any(command in latex(self.node) for command in (r"\frac", r"\begin"))
+
+
+def equation_lines(system: System) -> list[EquationLine]:
+    """Return the equations and named expressions of a system."""
+    lines = [EquationLine(f"{field}_t", rf"\partial_t {symbol(field)}", node) for field, node in system.rates.items()]
+    return lines + [EquationLine(name, symbol(name), node) for name, node in system.named.items()]
 
 
 def _line(line: EquationLine) -> str:

@@ -1,7 +1,7 @@
 """The main area of the equations lab: the editor of the text, and two panels below it or next to it.
 
 The first panel is a picture; the second one is a picture, or a plot of a field. While the editor is hidden, the
-equations are typeset above the panels.
+equations are typeset above the panels, or next to them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import panel as pn
 
 from app.labs.equations.editor import LEAST_PAIR, SCROLLED, EquationEditor, least_height
 from app.labs.equations.second_plot import SecondPlot
-from app.labs.equations.typeset import STYLE, typeset
+from app.labs.equations.typeset import STYLE, equation_lines, typeset
 from app.labs.plain.parts import largest_scale
 from app.page.markup import filled, plain
 from app.page.theme import GRID, html_pane, letter, set_type, type_size
@@ -26,6 +26,7 @@ from app.tab.session import Session
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.frames import Frame
 from compute.labs.equations.lab import PANELS, Equations
+from compute.labs.equations.programs import step_system
 from compute.labs.equations.tree import System
 
 PALETTES = {"field": "Viridis", "show": "Inferno"}
@@ -36,7 +37,9 @@ SMALLEST, SCANTIEST = 128, 16  # px of a picture: below, the colour bars are hid
 LEAST_EDITOR, MOST_EDITOR, SHARE = (360, 200), (560, 340), (0.36, 0.32)
 LEAST_PICTURES = (200, 200)  # px of width and height next to and below the editor; without, it covers the main area
 TEXT_LINE = 1.5  # height of a line of the text, in type sizes
-LINE, MOST_SHARE = 40, 0.3  # px of height of a typeset equation; share of the height, for all of them
+LINE, TALL = 40, 1.5  # px of height of a typeset equation; factor for one with a fraction or cases
+MARGINS = 24  # px of width around typeset equations
+MOST_SHARE = 0.3  # of the height, for typeset equations above the panels
 LOW = 360  # px of height: lower windows show no typeset equations above the pictures, nor an editor instead of them
 MOST_TITLE = 32  # characters of a colour bar's title
 LEAST_PLOT, PLOT_SHARE = (300, 168), (0.3, 0.22)  # px of width and height of a plot, and share of the room, at least
@@ -141,23 +144,32 @@ class EquationsView(RasterView):
             room = max(fitting, key=lambda each: self._fit(each).scale)
             editor = (across, height) if room[0] < width else (width, above)
         else:
-            equations = 0 if editing else self._height(height)
-            editor, room = (width, height if editing else equations), (width, height - equations)
+            editor, room = (self.size, self.size) if editing else self._beside_equations(across)
         self.panel.param.update(width=width, height=height)
         self.editor.panel.visible = editing
-        self._equations.param.update(visible=not editing and editor[1] > 0, width=width, height=max(editor[1], 1))
+        self._equations.param.update(visible=not editing and editor[1] > 0, width=editor[0], height=max(editor[1], 1))
         if editing:
             self.editor.resize(*editor, line)
         self._row.visible = bool(fitting) or not editing or not self.drawn  # a hidden plot is never drawn
         self._arrange_pictures(room)
 
-    def _height(self, height: int) -> int:
-        """Return the px of height for the equations above the pictures."""
+    def _beside_equations(self, across: int) -> tuple[Size, Size]:
+        """Return the size of the typeset equations, and the room that they leave to the panels.
+
+        They are above the panels, or next to them, at most `across` px wide, if that makes the pictures larger.
+        """
+        width, height = self.size
         if height < LOW or self.alone:
-            return 0
-        system = self.editor.system
-        line = LINE * type_size(self.presenter) / type_size(False)
-        return int(min(line * (len(system.rates) + len(system.named)), MOST_SHARE * height))
+            return (width, 0), self.size
+        lines = equation_lines(step_system(self.editor.system))
+        rows = sum(TALL if line.is_tall else 1.0 for line in lines)
+        # a typeset equation is narrower than its text
+        across = min(across, int(max(len(line.words) for line in lines) * letter(self.presenter)) + MARGINS)
+        above = int(min(rows * LINE * type_size(self.presenter) / type_size(False), MOST_SHARE * height))
+        places = [((width, above), (width, height - above))]
+        if width - across >= LEAST_PICTURES[0]:
+            places.append(((across, height), (width - across, height)))
+        return max(places, key=lambda place: self._fit(place[1]).scale)
 
     def _fit(self, room: Size) -> Fit:
         """Return how the panels fit into `room`.
@@ -277,7 +289,7 @@ class EquationsView(RasterView):
         frame = self.session.latest
         if self._equations.visible and self._equations_of != self.editor.text:
             self._equations_of = self.editor.text
-            self._equations.object = typeset(self.editor.system)
+            self._equations.object = typeset(step_system(self.editor.system))
             self.arrange()
         if frame is None or not self.drawn:
             return
@@ -289,22 +301,22 @@ class EquationsView(RasterView):
 
     def _head(self, frame: Frame) -> None:
         """Show the content of each panel: a field, an expression, or the quantity of the plot; and what is grey."""
-        title = plain(self.plot.title, int(self._panes[PLOT].width / (BOLD * letter(self.presenter))))
-        if title != self._headings[PLOT]:
-            self._headings[PLOT] = title
-            self._titles[PLOT].object = filled("<h2>{title}</h2>", title=title)
+        labels = {name: raster.label for name, raster in frame.rasters.items()}
+        digit = letter(self.presenter)
+        for name, label in {**labels, PLOT: self.plot.title}.items():
+            title = plain(label, int(self._panes[name].width / (BOLD * digit)))
+            if title != self._headings.get(name, title):
+                self._headings[name] = title
+                self._titles[name].object = filled("<h2>{title}</h2>", title=title)
         apart = "not finite" if frame.facts["nonfinite"] else "wall"
         for plot in self.pictures.plots.values():
             if plot.apart.text != apart:
                 plot.apart.text = apart
-        for name, raster in frame.rasters.items():
-            if raster.label != self._headings.get(name, raster.label):
-                self._headings[name] = raster.label
-                self._titles[name].object = filled("<h2>{label}</h2>", label=raster.label)
-                bar = self.pictures.plots[name].bar
-                if bar is not None:
-                    bar.title = plain(raster.label, MOST_TITLE)
-                    rename(self.pictures.plots[name].figure)
+        for name, plot in self.pictures.plots.items():
+            title = plain(labels[name], max(1, min(MOST_TITLE, int(plot.figure.frame_width / digit))))
+            if plot.bar is not None and plot.bar.title != title:
+                plot.bar.title = title
+                rename(plot.figure)
 
 
 def _part(whole: int, least: float, most: float, share: float) -> int:

@@ -125,6 +125,12 @@ def at_start(system: System) -> int:
     return count
 
 
+def step_system(system: System) -> System:
+    """Return a system without the named expressions that only initial values, the wall and the picture use."""
+    used = _names(system.rates.values(), system)
+    return replace(system, named={name: node for name, node in system.named.items() if name in used})
+
+
 def _names(nodes: Iterable[Node], system: System) -> set[str]:
     """Return the names in expressions, and those in the named expressions that they use."""
     found: set[str] = set()

@@ -488,6 +488,46 @@ def test_equations_are_typeset_above_the_pictures_while_the_editor_is_hidden():
     assert tab.view._equations.object != before
 
 
+def test_equations_are_next_to_the_pictures_if_that_makes_them_larger():
+    tab = Tab(size=(1280, 510))  # of a projector
+    view = tab.view
+    view.presenter = True
+    view.show_editor(False)
+    assert view._equations.width + view._row.width == 1280
+    assert view._equations.height == view._row.height == 510
+    beside = view.pictures.plots["field"].figure.frame_width
+    view.size = (800, 900)
+    view.arrange()
+    assert view._equations.width == view._row.width == 800
+    assert view._equations.height + view._row.height == 900
+    assert beside > 240
+
+
+def test_expressions_of_the_initial_values_only_are_left_out_next_to_the_pictures():
+    tab = Tab()
+    tab.controls.keys["f"]()
+    tab.pick("cahn_hilliard")
+    tab.see()
+    shown = tab.view._equations.object
+    assert "c_t = lap(mu); mu = " in shown
+    tab.pick("gray_scott")
+    tab.see()
+    assert "spot" in tab.view.editor.typeset.object
+    assert "spot" not in tab.view._equations.object
+
+
+def test_titles_are_cut_to_the_width_of_their_picture():
+    tab = Tab(size=(680, 620))
+    long = " + ".join(["u*v"] * 20)
+    tab.session.change(show=long)
+    tab.see()
+    title = tab.view._titles["show"].object
+    assert title.startswith("<h2>u*v + u*v")
+    assert title.endswith("\N{HORIZONTAL ELLIPSIS}</h2>")
+    assert len(title) < 50
+    assert len(tab.view.pictures.plots["show"].bar.title) <= 32
+
+
 def test_fields_and_walls_are_painted():
     tab = Tab()
     controls = tab.controls
