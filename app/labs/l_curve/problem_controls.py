@@ -11,7 +11,7 @@ import panel_material_ui as pmui
 
 from app.labs.l_curve.labels import short
 from app.page.typed_slider import TypedList, read_number
-from app.page.widgets import FULL, NumberField, ValueWidgets, icon
+from app.page.widgets import FULL, NumberField, ValueWidgets, icon, range_words
 from app.tab.controls import column
 from app.tab.session import Session
 from app.tab.upload import Upload, sketch
@@ -235,7 +235,10 @@ class ProblemControls(ValueWidgets):
         self.fields = {"n": of_n}
         for name in ("density", "depth", "kappa", "band", "sigma", "rays", "angles", "seed"):
             label, take = str(self.parameter(name).label), partial(self._set, name)
-            self.fields[name] = NumberField(label, values[name], take, whole=name in WHOLE, optional=name == "rays")
+            self.fields[name] = NumberField(
+                label, values[name], take, whole=name in WHOLE, optional=name == "rays",
+                accepted=partial(range_words, self.parameter(name).bounds),
+            )  # fmt: skip
         fields = (field.panel for field in self.fields.values())
         self.penalty = pmui.Select(
             label="Penalty", options=PENALTIES, value=values["derivative"], size="small",
@@ -263,9 +266,7 @@ class ProblemControls(ValueWidgets):
     # -- noise
 
     def _noise(self) -> Any:
-        self.noise = pmui.DiscreteSlider(
-            label="Noise added to b  [fraction of ‖b‖]", options=noises(), value=0.0, size="small", **FULL
-        )
+        self.noise = pmui.DiscreteSlider(label="Noise ‖e‖ / ‖b‖", options=noises(), value=0.0, size="small", **FULL)
         bounds = self.parameter("noise").bounds
         self._typed_noise = TypedList(self.noise, float, partial(read_number, "noise", bounds=bounds))
         self._typed_noise.show(self.session.values["noise"])
