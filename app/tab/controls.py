@@ -111,6 +111,9 @@ class Controls(ValueWidgets):
     def tick(self) -> None:
         """Update the controls from the latest frames; called a few times a second."""
 
+    def show_only_recorded(self, only: bool) -> None:
+        """Follow whether the page shows recorded numbers only; a lab that measures on request measures nothing then."""
+
     def close(self) -> None:
         """Stop the tasks of the controls, when the page closes."""
 

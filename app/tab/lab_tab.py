@@ -138,6 +138,9 @@ class LabTab:
         self.readout: ReadoutPanel = (
             parts.readout(session, self.lab_view) if parts.readout else Readout(session, numbers)
         )
+        self._numbers = numbers or Numbers()
+        self._numbers_watcher = self._numbers.param.watch(lambda event: session.later(self._follow_numbers), "chip")
+        self._follow_numbers()
         self.questions = questions_fold(lab)
         panels = self.lab_view.panel, self.readout.panel
         plots = [pane.object for panel in panels for pane in panel.select(PlotPane)]
@@ -176,6 +179,9 @@ class LabTab:
             self.awaits_scene = False
             self.session.play(self.parts.plays)
 
+    def _follow_numbers(self) -> None:
+        self.controls.show_only_recorded(bool(self._numbers.chip))
+
     def _stream(self) -> None:
         """Start to send frames after the browser has drawn the plots."""
         if self._closed or self.drawn:
@@ -196,6 +202,7 @@ class LabTab:
     def close(self) -> None:
         """Release all resources."""
         self._closed = True
+        self._numbers.param.unwatch(self._numbers_watcher)
         self.restorer.close()
         self.controls.close()
         self.session.close()

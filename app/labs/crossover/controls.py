@@ -18,8 +18,8 @@ from app.labs.crossover.sweep_view_model import RECORDED_SHOWN, SweepViewModel
 from app.labs.crossover.view import CrossoverView
 from app.labs.crossover.way_list import WayList, list_items, state
 from app.page.notices import Notices
-from app.page.theme import stylesheet
-from app.page.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
+from app.page.theme import html_pane, stylesheet
+from app.page.widgets import FULL, NumberField, ValueWidgets, icon, range_words, show_refusal
 from app.tab.controls import Controls, accordion, column
 from app.tab.session import Session
 from compute.cli import settings
@@ -30,17 +30,24 @@ from compute.ways.catalogue import workload, workloads
 from compute.ways.finding import BEST_CPU, BEST_GPU
 from compute.ways.workload import Way
 
+ONLY_RECORDED = "Recorded numbers only: nothing is measured. “Numbers” in another lab's details switches back."
+
 
 class SweepControls:
-    """The buttons Run/Pause and Restart of one session; all changes of measured values go through `change`."""
+    """The buttons Run/Pause and Restart of one session; all changes of measured values go through `change`.
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    tell(kind, text): see Notices. only_recorded: whether the page shows recorded numbers only, so that nothing runs.
+    """
+
+    def __init__(self, session: Session, tell: Callable[[str, str], object]) -> None:
+        self.session, self._tell, self.only_recorded = session, tell, False
         self.run = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
         self.run.on_click(lambda event: self.toggle())
-        again = icon("replay", "Restart (R)", self.restart, align="center")
-        self.panel = pn.Row(self.run, again, margin=(8, 0), sizing_mode="stretch_width")
-        session.param.watch(lambda event: self.refresh(), "playing")
+        self._again = icon("replay", "Restart (R)", self.restart, align="center")
+        self._reason = html_pane(f"<p class='absent'>{ONLY_RECORDED}</p>", margin=(0, 8), visible=False)
+        buttons = pn.Row(self.run, self._again, margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(buttons, self._reason, margin=(8, 0), sizing_mode="stretch_width")
+        session.param.watch(lambda event: self._played(), "playing")
 
     @property
     def finished(self) -> bool:
@@ -53,15 +60,33 @@ class SweepControls:
         """Whether a measurement is running."""
         return self.session.playing and not self.finished
 
+    def show_only_recorded(self, only: bool) -> None:
+        """Disable the buttons and end the measurement while the page shows recorded numbers only."""
+        self.only_recorded = self.run.disabled = self._again.disabled = self._reason.visible = only
+        if only and self.session.playing:
+            self.session.play(False)
+
+    def _played(self) -> None:
+        """Follow the session, which a link or a story may also run."""
+        if self.only_recorded and self.session.playing:
+            self.session.later(lambda: self.session.play(False))
+            self._tell("info", ONLY_RECORDED)
+        self.refresh()
+
     def toggle(self) -> None:
         """Run or pause; restart a complete sweep."""
-        if self.finished:
+        if self.only_recorded:
+            self._tell("info", ONLY_RECORDED)
+        elif self.finished:
             self.restart()
         else:
             self.session.play(not self.session.playing)
 
     def restart(self) -> None:
         """Discard the measurements and run."""
+        if self.only_recorded:
+            self._tell("info", ONLY_RECORDED)
+            return
         self.session.answered = False  # the visible frame belongs to the previous sweep
         self.session.act("reset")
         self.session.play(True)
@@ -221,9 +246,15 @@ class MeasureControls(ValueWidgets):
         super().__init__(session)
         self._sweep = sweep
         values = session.values
-        self.budget = NumberField("Sampling budget  [s]", values["budget"], self._set_budget)
+        self.budget = NumberField(
+            "Sampling budget  [s]", values["budget"], self._set_budget,
+            accepted=partial(range_words, self.parameter("budget").bounds),
+        )  # fmt: skip
         hint = settings.bound_words("call_seconds", self.parameter("longest").bounds[1])
-        self.longest = NumberField("Longest call  [s]", values["longest"], self._set_longest, helper_text=hint)
+        self.longest = NumberField(
+            "Longest call  [s]", values["longest"], self._set_longest, helper_text=hint,
+            accepted=partial(range_words, self.parameter("longest").bounds),
+        )  # fmt: skip
         self.grid = self._bind("per_decade", pmui.Select(
             label="Points", options=POINTS, value=values["per_decade"], size="small", **FULL))  # fmt: skip
         self.caches = self._bind("evict", pmui.Select(
@@ -320,7 +351,7 @@ class CrossoverControls(Controls):
     def __init__(self, session: Session, lab_view: CrossoverView, notices: Notices) -> None:
         super().__init__(session)
         self.lab_view = lab_view
-        self.sweep = sweep = SweepControls(session)
+        self.sweep = sweep = SweepControls(session, notices.tell)
         self.ways = WayControls(session, lab_view.model, sweep)
         self.workload = WorkloadControls(session, sweep, self._workload_chosen)
         self.measure = MeasureControls(session, sweep)
@@ -348,6 +379,12 @@ class CrossoverControls(Controls):
         if self.lab_view.shown is self.lab_view.views["Programs"]:
             self.lab_view.programs.show()
         self.session.later(self.lab_view.refresh)
+
+    def show_only_recorded(self, only: bool) -> None:
+        """Measure nothing, and draw all recorded curves, while the page shows recorded numbers only."""
+        if only != self.sweep.only_recorded:
+            self.sweep.show_only_recorded(only)
+            self.compare.recorded.value = RECORDED_SHOWN[int(only)]
 
     def landmark(self) -> object:
         """Return the workload: changing it adds an entry to the browser's history."""

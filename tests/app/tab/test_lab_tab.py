@@ -9,6 +9,7 @@ import pytest
 from bokeh.document import Document
 
 from app.page.theme import DARK, LIGHT
+from app.readout.numbers import Numbers
 from app.server.admission import session_limiter
 from app.tab.lab_tab import LabTab, StatusBar
 from app.tab.session import Session
@@ -67,6 +68,22 @@ def test_a_scheme_chosen_before_the_plots_are_drawn_colours_them_once_they_are(n
     assert ink(tab) == DARK["ink"]
     tab.fit((656, 599), False, False)  # the page has turned light before it shows this tab again
     assert ink(tab) == LIGHT["ink"]  # immediately: updates of the plots may be sent before the scheme
+
+
+@pytest.mark.parametrize("chip", ["", "nvidia-h200"])
+def test_the_controls_follow_whether_the_page_shows_recorded_numbers_only(chip):
+    (lab,) = (lab for lab in LABS if lab.LAB == "crossover")
+    document, numbers = Document(), Numbers({"nvidia-h200": "NVIDIA H200"}, chip)
+    tab = LabTab(lab, document, (1280, 720), numbers=numbers)
+    run = tab.controls.sweep.run
+    assert run.disabled is bool(chip)
+    numbers.chip = "" if chip else "nvidia-h200"
+    pass_time(document)
+    assert run.disabled is not bool(chip)
+    tab.close()
+    numbers.chip = chip
+    pass_time(document)
+    assert run.disabled is not bool(chip)  # a closed tab no longer follows
 
 
 @pytest.fixture

@@ -10,11 +10,13 @@ import re
 from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from bokeh.models import LogAxis, Range1d
 
+from app.labs.crossover.controls import ONLY_RECORDED, CrossoverControls
 from app.labs.crossover.findings import finding_html, sentence_html, verdicts
 from app.labs.crossover.labels import WayStyle, duration, quartiles, rate, way_styles
 from app.labs.crossover.programs import highlighted, trap_result
@@ -31,6 +33,7 @@ from app.labs.crossover.time_plot import (
     point_columns,
     quartile_columns,
 )
+from app.labs.crossover.view import CrossoverView
 from app.labs.crossover.way_list import list_items, state
 from app.page.explain import WORDS
 from app.page.theme import LIGHT, letter, type_size
@@ -48,6 +51,7 @@ from compute.ways.finding import BEST_CPU, BEST_GPU, TimeCurve, compare, sides
 from compute.ways.recorded import RecordedCurve, RecordedParts
 from compute.ways.roofline import Roof
 from compute.ways.workload import Cited, Way
+from tests.direct import DirectSession
 
 ADD = workload("add_one")
 NUMPY, NUMBA, CUPY = ADD.way("cpu_numpy"), ADD.way("cpu_numba"), ADD.way("gpu_cupy")
@@ -385,3 +389,25 @@ def test_the_newest_recorded_gpu_stands_in_where_none_was_measured():
             assert point.intensity == pytest.approx(flops / moved)
             assert point.percent == pytest.approx(100 * flops / curve.roof.flops_at(point.intensity), rel=0.05)
             assert point.launch > 0
+
+
+def test_nothing_runs_while_only_recorded_numbers_are_shown():
+    """Neither by a button, nor by a key, a link or a story; the buttons are disabled with the reason below them."""
+    session = DirectSession(Crossover(workload="add_one"))
+    told: list[str] = []
+    notices: Any = SimpleNamespace(tell=lambda kind, text: told.append(text))
+    controls = CrossoverControls(session, CrossoverView(session, (1200, 800)), notices)
+    sweep, shown = controls.sweep, controls.compare.recorded
+    controls.keys[" "]()
+    assert session.playing
+    controls.show_only_recorded(True)
+    assert (session.playing, sweep.run.disabled, shown.value) == (False, True, "all")
+    assert "switches back" in sweep.panel[-1].object
+    for run in (controls.keys[" "], controls.keys["r"], partial(session.play, True)):
+        run()
+        assert (session.playing, told.pop()) == (False, ONLY_RECORDED)
+    controls.show_only_recorded(False)
+    assert (sweep.run.disabled, sweep.panel[-1].visible, shown.value) == (False, False, "absent")
+    controls.keys[" "]()
+    assert (session.playing, told) == (True, [])
+    session.live.close()
