@@ -15,9 +15,8 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.page.markup import plain
-from app.page.widgets import FULL, NumberField, Widget, number_text
+from app.page.widgets import DIGITS, FULL, NumberField, Widget, number_text, range_words, typed_number
 
-DIGITS = 12  # of a shown value: float64 has 15, of which sums of a slider's steps spoil the last
 NARROW, WIDE = 84, 140  # px, widths of a field
 HIDDEN = {  # for the eye; the accessible name of the field remains
     "position": "absolute", "width": "1px", "height": "1px", "overflow": "hidden", "clipPath": "inset(50%)",
@@ -69,41 +68,45 @@ def all_digits(number: float) -> str:
     return number_text(number, DIGITS)
 
 
-def require_within(name: str, number: float, low: float, high: float) -> None:
-    """Raise ValueError unless low <= number <= high."""
-    if not low <= number <= high:
-        raise ValueError(f"{name} must be from {low:g} to {high:g}, not {all_digits(number)}")
+def require_within(name: str, number: float, bounds: tuple[float, float]) -> None:
+    """Raise ValueError unless the number is within the bounds."""
+    if not bounds[0] <= number <= bounds[1]:
+        raise ValueError(f"{name} must be {range_words(bounds)}, not {all_digits(number)}")
 
 
 def read_number(name: str, text: str, bounds: tuple[float, float]) -> float:
     """Return a typed number. Raise ValueError unless it is one within the bounds."""
-    try:
-        number = float(text.replace("\N{MINUS SIGN}", "-"))
-    except ValueError:
-        raise ValueError(f"{name} must be a number, not {text[:40]!r}") from None
-    require_within(name, number, *bounds)
+    number = typed_number(name, text, range_words(bounds))
+    require_within(name, number, bounds)
     return number
 
 
 class TypedSlider:
     """A slider over numbers with a field for its value; `panel` is both.
 
-    name: of the number in the field's errors; check(number): raise ValueError for a number that is not accepted, by
-    default one beyond the ends of the slider. A number that `check` accepts beyond an end moves that end.
+    name: of the number in the field's errors; bounds(): returns the bounds of a typed number, by default the ends of
+    the slider, of which a number beyond an end moves that end; beyond(): returns the end of the error of a number
+    outside of the bounds.
     """
 
-    def __init__(self, slider: Widget, name: str = "", check: Callable[[float], None] | None = None) -> None:
-        self.slider, self.name, self._check = slider, name or slider.label, check or self._require_position
-        whole = isinstance(slider, pmui.IntSlider)
-        self.field = NumberField(self.name, slider.value, self._take, whole=whole, digits=DIGITS, **corner())
+    def __init__(
+        self, slider: Widget, name: str = "", bounds: Callable[[], tuple[float, float]] | None = None,
+        beyond: Callable[[], str] = str,
+    ) -> None:  # fmt: skip
+        self.slider, self.name, self._beyond = slider, name or slider.label, beyond
+        self._bounds = bounds or (lambda: (slider.start, slider.end))
+        self.field = NumberField(
+            self.name, slider.value, self._take, whole=isinstance(slider, pmui.IntSlider),
+            accepted=lambda: range_words(self._bounds()), **corner(),
+        )  # fmt: skip
         slider.param.watch(lambda event: self.field.show(event.new), "value")
         self.panel = with_corner(slider, self.field.panel)
 
-    def _require_position(self, number: float) -> None:
-        require_within(self.name, number, self.slider.start, self.slider.end)
-
     def _take(self, number: float) -> None:
-        self._check(number)
+        try:
+            require_within(self.name, number, self._bounds())
+        except ValueError as error:
+            raise ValueError(f"{error}{self._beyond()}") from None
         slider = self.slider
         slider.param.update(value=number, start=min(slider.start, number), end=max(slider.end, number))
 

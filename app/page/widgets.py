@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from math import floor, isclose, log10
+from functools import partial
+from math import floor, isclose, isfinite, log10
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -117,10 +118,40 @@ def icon(name: str, words: str, click: Callable[[], object], **options: Any) -> 
 OnValue = Callable[[Any], object]
 
 
-def number_text(value: float, digits: int) -> str:
-    """Return a number with up to `digits` significant digits, as in 0.25 or 2.5e-7."""
-    mantissa, exponent, power = f"{value:.{digits}g}".partition("e")
+DIGITS = 12  # of a typed number that is shown again: float64 has 15, of which sums of a slider's steps spoil the last
+MOST_QUOTED = 40  # characters of a refused text in its error
+
+
+def number_text(value: float, digits: int | None = None) -> str:
+    """Return a number with up to `digits` significant digits, as in 0.25 or 2.5e-7; None: with all of them."""
+    shown = repr(float(value)).removesuffix(".0") if digits is None else f"{value:.{digits}g}"
+    mantissa, exponent, power = shown.partition("e")
     return f"{mantissa}e{int(power)}" if exponent else mantissa
+
+
+def typed_number(name: str, text: str, accepted: str = "", whole: bool = False) -> float | int:
+    """Return the number of a typed text. Raise ValueError unless it is one.
+
+    name, accepted: of the number in the error, and the accepted range in words, as in "from 0 to 1"; whole: without a
+    fraction.
+    """
+    kind = " ".join(filter(None, ("a whole number" if whole else "a number", accepted)))
+    kind += ", with a point before its decimals" * ("," in text)
+    try:
+        value = float(text.strip().replace("\N{MINUS SIGN}", "-"))
+    except ValueError:
+        value = None
+    if value is None or (whole and not value.is_integer()):
+        raise ValueError(f"{name} must be {kind}, not {text[:MOST_QUOTED]!r}")
+    return int(value) if whole else value
+
+
+def range_words(bounds: tuple[float | None, float | None] | None) -> str:
+    """Return the accepted numbers of a parameter in words, "" without bounds."""
+    low, high = bounds or (None, None)
+    if low is None or high is None:
+        return "" if low is None else f"of at least {number_text(low, DIGITS)}"
+    return f"from {number_text(low, DIGITS)} to {number_text(high, DIGITS)}"
 
 
 class NumberField:
@@ -128,7 +159,8 @@ class NumberField:
 
     The error text appears below the field then, and no value changes.
 
-    whole: no fractions; optional: None for an empty field; digits: of a shown value; helper_text among the options:
+    whole: no fractions; optional: None for an empty field; digits: of a shown value, None for all; accepted(): returns
+    the accepted numbers for the error of a text that is none, as `range_words` does; helper_text among the options:
     shown while the input is valid.
     """
 
@@ -139,10 +171,12 @@ class NumberField:
         on_value: OnValue,
         whole: bool = False,
         optional: bool = False,
-        digits: int = 6,
+        digits: int | None = DIGITS,
+        accepted: Callable[[], str] = str,
         **options: Any,
     ) -> None:
         self._on_value, self._whole, self._optional, self._digits = on_value, whole, optional, digits
+        self._accepted = accepted
         self._shown, self._hint = self._text(value), options.get("helper_text", "")
         self.panel = pmui.TextInput(label=label, value=self._text(value), size="small", **{**FULL, **options})
         self.panel.param.watch(lambda event: self._entered(), "value")
@@ -175,28 +209,51 @@ class NumberField:
         self.panel.param.update(error_state=True, helper_text=plain(words))
 
     def _entered(self) -> None:
-        text = str(self.panel.value or "").strip().replace("\N{MINUS SIGN}", "-")
+        text = str(self.panel.value or "").strip()
         if text == self._shown and not self.panel.error_state:
             return
         self._shown = text
         try:
-            self._on_value(None if self._optional and not text else self._number(text))
+            empty = self._optional and not text
+            self._on_value(None if empty else typed_number(self.panel.label, text, self._accepted(), self._whole))
         except ValueError as error:
             self.complain(str(error))
         else:
             self.panel.param.update(error_state=False, helper_text=self._hint)
 
-    def _number(self, text: str) -> float | int:
-        kind = "a whole number" if self._whole else "a number"
-        try:
-            value = float(text)
-        except ValueError:
-            raise ValueError(f"{self.panel.label} must be {kind}, not {text[:40]!r}") from None
-        if not self._whole:
-            return value
-        if not value.is_integer():
-            raise ValueError(f"{self.panel.label} must be {kind}, not {text[:40]!r}")
-        return int(value)
+
+class LimitFields:
+    """Two fields for the limits of a colour scale, `panels`; taken(low, high) is called with entered limits.
+
+    A limit on the wrong side of the other one gets an error, until either is corrected. The fields show all digits, as
+    a range may be narrow. options: of both fields.
+    """
+
+    def __init__(self, names: tuple[str, str], taken: Callable[[float, float], object], **options: Any) -> None:
+        self._taken, self._names = taken, names
+        self._limits = [0.0, 1.0]
+        self.fields = [
+            NumberField(name, value, partial(self._enter, index), digits=None, **options)
+            for index, (name, value) in enumerate(zip(names, self._limits, strict=True))
+        ]
+        self.panels = [field.panel for field in self.fields]
+
+    def show(self, low: float, high: float) -> None:
+        """Show limits, without calling `taken`."""
+        self._limits = [low, high]
+        for field, limit in zip(self.fields, self._limits, strict=True):
+            field.show(limit)
+
+    def _enter(self, index: int, limit: float) -> None:
+        if not isfinite(limit):
+            raise ValueError(f"{self._names[index]} must be a finite number, not {limit:g}")
+        self._limits[index] = limit
+        low, high = self._limits
+        if not low < high:
+            side, other = ("below", high) if index == 0 else ("above", low)
+            raise ValueError(f"{self._names[index]} must be {side} {number_text(other)}, not {number_text(limit)}")
+        self.fields[1 - index].show(self._limits[1 - index])
+        self._taken(low, high)
 
 
 def show_refusal(refusal: str, fields: Mapping[str, NumberField]) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import panel as pn
 import panel_material_ui as pmui
 
-from app.page.typed_slider import TypedSlider, require_within
+from app.page.typed_slider import TypedSlider
 from app.page.widgets import FULL
 from app.tab.plots import Position, RasterPlots, StrokePoint
 from app.tab.session import Session
@@ -47,8 +46,7 @@ class Brush:
         self.radius = pmui.IntSlider(
             label="Brush radius [% of the side]", value=4, start=1, end=25, size="small", **FULL
         )
-        bounds = partial(require_within, "Brush value", low=-MOST_VALUE, high=MOST_VALUE)
-        self.value_panel = TypedSlider(self.value, "Brush value", bounds).panel
+        self.value_panel = TypedSlider(self.value, "Brush value", lambda: (-MOST_VALUE, MOST_VALUE)).panel
         radius = TypedSlider(self.radius, "Brush radius").panel
         self._options = pn.Column(self.value_panel, radius, visible=False, margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(self.mode, self._options, margin=0, sizing_mode="stretch_width")

@@ -17,8 +17,8 @@ from app.labs.diffusion.source import InitialField
 from app.labs.diffusion.view import PALETTES, DiffusionView
 from app.page.notices import Notices
 from app.page.theme import html_pane
-from app.page.typed_slider import DIGITS, TypedSlider, require_within
-from app.page.widgets import FULL, NumberField, ValueWidgets, icon
+from app.page.typed_slider import TypedSlider
+from app.page.widgets import DIGITS, FULL, LimitFields, NumberField, ValueWidgets, icon, range_words
 from app.tab.brush import Brush
 from app.tab.controls import (
     ComputeControls,
@@ -161,19 +161,20 @@ class DiffusionControls(Controls):
         self._calm = False
         words = f"Shows {CLOSE} × {CLOSE} cells at the probe, {CALM} steps per frame. 0 shows the whole field."
         self._closely = html_pane(f"<p>{words}</p>", margin=(0, 8), visible=False)
-        typed = TypedSlider(self.r, "r", self._require_allowed)
+        typed = TypedSlider(self.r, "r", self._typed_bounds, self._beyond)
         self.pause = NumberField(
             "Pause at step", self.session.values["pause_at"], lambda value: self.session.change(pause_at=value),
             whole=True, optional=True, helper_text="Empty: never.",
+            accepted=lambda: range_words(self.parameter("pause_at").bounds),
         )  # fmt: skip
         return column(typed.panel, self.unstable, self._closely, self.choice("edges"), self.pause.panel)
 
-    def _require_allowed(self, r: float) -> None:
-        """Raise ValueError for a typed r that the lab would refuse."""
-        if self.unstable.value:
-            require_within("r", r, 0, UNSTABLE_LIMIT)
-        elif not 0 <= r <= LIMIT:
-            raise ValueError(f"r must be from 0 to {LIMIT}, not {r:g}; up to {UNSTABLE_LIMIT} with “See it blow up”")
+    def _typed_bounds(self) -> tuple[float, float]:
+        """Return the bounds of a typed r, which the lab accepts."""
+        return 0, UNSTABLE_LIMIT if self.unstable.value else LIMIT
+
+    def _beyond(self) -> str:
+        return "" if self.unstable.value else f"; up to {UNSTABLE_LIMIT} with “See it blow up”"
 
     def _go_calmly(self, calm: bool) -> None:
         """Slow down in unstable mode so that an audience sees the chequerboard grow, or restore the previous speed."""
@@ -294,10 +295,13 @@ class DiffusionDisplay(ValueWidgets):
         self.snap = pmui.Button(
             label="Fit limits now (L)", icon="center_focus_strong", variant="outlined", size="small", **FULL
         )
-        self._ends = {name: self._pair() for name in ("field", "laplacian")}
-        self._rows = pn.Column(*(pn.Row(*pair, margin=0) for pair in self._ends.values()), visible=False, margin=0)
-        self._ends["field"][0].label, self._ends["field"][1].label = "field from", "to"
-        self._ends["laplacian"][0].label, self._ends["laplacian"][1].label = "Laplacian from", "to"
+        narrow: dict[str, Any] = {"width": 112, "sizing_mode": "fixed", "margin": (6, 8)}
+        self.limits = {
+            name: LimitFields((f"{label} from", f"{label} to"), partial(self._limit, name), **narrow)
+            for name, label in (("field", "Field"), ("laplacian", "Laplacian"))
+        }
+        rows = (pn.Row(*pair.panels, margin=0) for pair in self.limits.values())
+        self._rows = pn.Column(*rows, visible=False, margin=0)
         self.kind.param.watch(lambda event: self._use(event.new), "value")
         self.snap.on_click(lambda event: self.fit())
         return [self.kind, self.snap, self._rows]
@@ -308,14 +312,6 @@ class DiffusionDisplay(ValueWidgets):
         if values["limits_field"] is not None or values["limits_laplacian"] is not None:
             return TYPED
         return HELD if values["hold_limits"] else FOLLOWING
-
-    def _pair(self) -> tuple[Any, Any]:
-        inputs = tuple(
-            pmui.LiteralInput(value=v, type=(float, int), width=112, size="small", margin=(6, 8)) for v in (0.0, 1.0)
-        )
-        for item in inputs:
-            item.param.watch(lambda event: self._apply(), "value")
-        return inputs[0], inputs[1]
 
     def _use(self, kind: str) -> None:
         """Fix the field's limits, update them with each frame, or use typed limits."""
@@ -337,11 +333,10 @@ class DiffusionDisplay(ValueWidgets):
         """Show values that were changed without these widgets, for instance by a link."""
         super().show_values(values)
         if {"hold_limits", "limits_field", "limits_laplacian"} & set(values):
-            with self._quiet():
-                for name, (low, high) in self._ends.items():
-                    limits = self.session.values[f"limits_{name}"]
-                    if limits is not None:
-                        low.value, high.value = limits
+            for name, pair in self.limits.items():
+                limits = self.session.values[f"limits_{name}"]
+                if limits is not None:
+                    pair.show(*limits)
             self.kind.value = self._present_kind()
 
     def _type_newest(self) -> None:
@@ -349,17 +344,12 @@ class DiffusionDisplay(ValueWidgets):
         frame = self.session.latest
         if frame is None:
             return
-        with self._quiet():
-            for name, (low, high) in self._ends.items():
-                raster = frame.rasters[name]
-                low.value, high.value = distinct_limits(raster.low, raster.high)
-        self._apply()
+        changed = {}
+        for name, pair in self.limits.items():
+            raster = frame.rasters[name]
+            limits = changed[f"limits_{name}"] = distinct_limits(raster.low, raster.high)
+            pair.show(*limits)
+        self.session.change(**changed)
 
-    def _apply(self) -> None:
-        """Apply typed limits in ascending order."""
-        if self._following or self.kind.value != TYPED:
-            return
-        limits = {f"limits_{name}": (low.value, high.value) for name, (low, high) in self._ends.items()}
-        valid = {key: pair for key, pair in limits.items() if None not in pair and pair[0] < pair[1]}
-        if valid:
-            self.session.change(**valid)
+    def _limit(self, name: str, low: float, high: float) -> None:
+        self.session.change(**{f"limits_{name}": (low, high)})

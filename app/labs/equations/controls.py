@@ -22,7 +22,7 @@ from app.labs.equations.text_image import WALL, TextImage
 from app.labs.equations.text_settings import Rewriting, TextSettings
 from app.labs.equations.view import PALETTES, EquationsView
 from app.page.notices import Notices
-from app.page.widgets import FULL, NumberField
+from app.page.widgets import FULL, NumberField, range_words
 from app.tab.brush import Brush
 from app.tab.controls import (
     ComputeControls,
@@ -264,6 +264,7 @@ class EquationsControls(Controls):
         self.pause = NumberField(
             "Pause at t", self.session.values["pause_at"], lambda value: self.session.change(pause_at=value),
             optional=True, helper_text="Empty: never.",
+            accepted=lambda: range_words(self.parameter("pause_at").bounds),
         )  # fmt: skip
         return column(self.sliders_of_text.panel, self.settings.edges, self.settings.step.panel, self.pause.panel)
 

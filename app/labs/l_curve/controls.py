@@ -18,7 +18,7 @@ from app.labs.l_curve.problem_controls import ProblemControls
 from app.labs.l_curve.view import LCurveView
 from app.page.notices import Notices
 from app.page.typed_slider import WIDE, TypedList, corner, read_number, with_corner
-from app.page.widgets import FULL, NumberField, ValueWidgets, icon, show_refusal
+from app.page.widgets import FULL, NumberField, ValueWidgets, icon, range_words, show_refusal
 from app.tab.controls import (
     REDO,
     UNDO,
@@ -38,6 +38,8 @@ from app.upstream.document_changes import changed_together
 from compute.cli import settings
 from compute.engine import messages
 from compute.lab.frames import Frame
+from compute.labs.l_curve.lab import FEWEST as FEWEST_LAMBDAS
+from compute.labs.l_curve.lab import MOST as MOST_LAMBDAS
 from compute.labs.l_curve.lab import require_lambda, require_range
 from compute.labs.l_curve.rules import RULES
 
@@ -195,7 +197,7 @@ class LambdaControls(ValueWidgets):
         self.slide.param.watch(lambda event: self._slid(event.new), "value")
         self.keep = pmui.Switch(label=KEEP, value=False, **FULL)
         self.keep.param.watch(lambda event: session.later(lambda: self._keep(event.new)), "value")
-        self.lam = NumberField("λ", None, self._by_hand, **corner(ROOM))
+        self.lam = NumberField("λ", None, self._by_hand, digits=6, accepted=lambda: "above 0", **corner(ROOM))
         self.tolerance = pmui.DiscreteSlider(
             label="Target ribbon width", options=TOLERANCES, value=TOLERANCES["1e-4"], size="small", **FULL
         )
@@ -205,7 +207,12 @@ class LambdaControls(ValueWidgets):
         self.tolerance.param.watch(lambda event: self._reach(event.new), "value")
         hint = settings.bound_words("iterations", self.parameter("steps_at_most").bounds[1])
         self.most = NumberField(
-            "Maximum steps", session.values["steps_at_most"], self._limit, whole=True, helper_text=hint
+            "Maximum steps",
+            session.values["steps_at_most"],
+            self._limit,
+            whole=True,
+            helper_text=hint,
+            accepted=lambda: range_words(self.parameter("steps_at_most").bounds),
         )
         self.panel = column(
             self.rule, with_corner(self.slide, self.lam.panel, ROOM), self.keep, self.squared, *self._range(),
@@ -283,9 +290,13 @@ class LambdaControls(ValueWidgets):
         self.automatic = pmui.Switch(label="Automatic range of λ", value=True, **FULL)
         self.automatic.param.watch(lambda event: self._toggle(event.new), "value")
         half: dict[str, Any] = {"width": 112, "sizing_mode": "fixed"}
-        self.low = NumberField("from", None, lambda value: self._between(0, value), **half)
-        self.high = NumberField("to", None, lambda value: self._between(1, value), **half)
-        self.count = NumberField("Number of λ", None, lambda value: self._between(2, value), whole=True)
+        above = partial(str, "above 0")
+        self.low = NumberField("from", None, lambda value: self._between(0, value), accepted=above, **half)
+        self.high = NumberField("to", None, lambda value: self._between(1, value), accepted=above, **half)
+        self.count = NumberField(
+            "Number of λ", None, lambda value: self._between(2, value), whole=True,
+            accepted=lambda: range_words((FEWEST_LAMBDAS, MOST_LAMBDAS)),
+        )  # fmt: skip
         ends = pn.Row(self.low.panel, self.high.panel, margin=0)
         self._ends = pn.Column(ends, self.count.panel, margin=0, visible=False, sizing_mode="stretch_width")
         return [self.automatic, self._ends]

@@ -16,7 +16,7 @@ from app.labs.mandelbrot.places import iterations
 from app.labs.mandelbrot.view import MandelbrotView
 from app.page.theme import html_pane
 from app.page.typed_slider import TypedSlider, corner, with_corner
-from app.page.widgets import FULL, ValueWidgets
+from app.page.widgets import FULL, LimitFields, ValueWidgets
 from app.tab.controls import column
 from app.tab.plots import AMOUNTS, SIGNED
 from app.tab.session import Session
@@ -254,13 +254,8 @@ class MandelbrotDisplay(ValueWidgets):
     def _limits(self) -> list[Any]:
         self.automatic = pmui.Switch(label="Automatic limits", value=True, **FULL)
         self.automatic.param.watch(lambda event: self._toggle(event.new), "value")
-        self._ends = [
-            pmui.LiteralInput(label=label, value=value, type=(float, int), size="small", **FULL)
-            for label, value in (("count from", 1.0), ("to", 1000.0))
-        ]
-        for end in self._ends:
-            end.param.watch(lambda event: self._apply(), "value")
-        self._row = column(*self._ends)  # stacked, as fixed limits have all their digits
+        self.limits = LimitFields(("Count from", "Count to"), lambda *ends: self.session.change(limits=ends))
+        self._row = column(*self.limits.panels)  # stacked, as fixed limits have all their digits
         self._row.visible = False
         self._fitting = False  # whether to fix the automatic limits of a requested picture
         self.snap = pmui.Button(
@@ -304,16 +299,8 @@ class MandelbrotDisplay(ValueWidgets):
         low, high = frame.facts["minimum"], frame.facts["maximum"]
         if low == high:  # a single count keeps the middle colour, and the lab rejects an empty range
             low, high = nextafter(low, -inf), nextafter(high, inf)
-        with self._quiet():
-            for end, value in zip(self._ends, (low, high), strict=True):
-                end.value = value
-        self._apply()
-
-    def _apply(self) -> None:
-        """Apply the typed limits; if the lab refuses them, an error is shown and they are reset."""
-        low, high = (end.value for end in self._ends)
-        if not (self._following or self.automatic.value) and low is not None and high is not None:
-            self.session.change(limits=(low, high))
+        self.limits.show(low, high)
+        self.session.change(limits=(low, high))
 
     def show_values(self, values: Mapping[str, Any]) -> None:
         """Show `values`, which were changed without these widgets."""
@@ -323,7 +310,6 @@ class MandelbrotDisplay(ValueWidgets):
         limits = values["limits"]
         with self._quiet():
             if limits is not None:
-                for end, value in zip(self._ends, limits, strict=True):
-                    end.value = value
+                self.limits.show(*limits)
             self.automatic.value = limits is None
         self._row.visible = limits is not None

@@ -11,7 +11,7 @@ import pytest
 from app.labs.diffusion.controls import DiffusionControls, r_words
 from app.labs.diffusion.view import DiffusionView
 from app.page.typed_slider import TypedList, TypedSlider, read_number
-from app.page.widgets import NumberField
+from app.page.widgets import LimitFields, NumberField, range_words
 from app.tab.controls import Transport
 from compute.labs.diffusion import Diffusion
 from tests.direct import DirectSession
@@ -55,8 +55,8 @@ def test_a_field_shows_all_digits_of_a_value_between_two_positions():
         ("-0.1", "from 0 to 0.25, not -0.1"),
         ("nan", "from 0 to 0.25"),
         ("inf", "from 0 to 0.25"),
-        ("0,2", "r must be a number, not '0,2'"),
-        ("", "r must be a number"),
+        ("0,2", "r must be a number from 0 to 0.25, with a point before its decimals, not '0,2'"),
+        ("", "r must be a number from 0 to 0.25, not ''"),
     ],
 )
 def test_a_refused_text_gets_an_error_with_the_bounds_and_the_value_stays(text, why):
@@ -79,6 +79,49 @@ def test_whole_numbers_and_disabled_sliders():
     assert (slider.value, type(slider.value)) == (12, int)
     slider.disabled = True
     assert typed.field.panel.disabled
+
+
+@pytest.mark.parametrize("value", [1234567, 100_000_000, 123_456_789, 2**31 - 1])
+def test_whole_numbers_are_shown_with_all_digits(value):
+    """As a field that opens with a value, for instance of a link, shows the number that the lab has."""
+    taken: list[object] = []
+    field = NumberField("Pause at step", value, taken.append, whole=True)
+    assert float(field.panel.value) == value
+    enter(field, "1")
+    enter(field, str(value))
+    assert taken == [1, value]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "why"),
+    [
+        ((1, 100), "n must be a whole number from 1 to 100, not '1e'"),
+        ((1, None), "n must be a whole number of at least 1, not '1e'"),
+        (None, "n must be a whole number, not '1e'"),
+    ],
+)
+def test_the_error_of_a_text_names_the_accepted_numbers(bounds, why):
+    field = NumberField("n", 5, lambda value: None, whole=True, accepted=lambda: range_words(bounds))
+    enter(field, "1e")
+    assert (field.panel.error_state, field.panel.helper_text) == (True, why)
+
+
+def test_limits_in_the_wrong_order_get_an_error_until_one_is_corrected():
+    taken: list[tuple[float, float]] = []
+    limits = LimitFields(("Field from", "Field to"), lambda *ends: taken.append(ends))
+    low, high = limits.fields
+    limits.show(0.25, 0.2500001)
+    assert [field.panel.value for field in limits.fields] == ["0.25", "0.2500001"]
+    enter(low, "5")
+    assert low.panel.helper_text == "Field from must be below 0.2500001, not 5"
+    enter(high, "nan")
+    assert high.panel.helper_text == "Field to must be a finite number, not nan"
+    assert taken == []
+    enter(high, "6")
+    assert taken == [(5.0, 6.0)]
+    assert not any(field.panel.error_state for field in limits.fields)
+    enter(high, "5")
+    assert high.panel.helper_text == "Field to must be above 5, not 5"
 
 
 def test_a_half_typed_text_survives_a_value_that_arrives():
@@ -110,7 +153,7 @@ def test_numbers_of_a_list_have_bounds():
     assert read_number("noise", "\N{MINUS SIGN}0", (0, 10)) == 0
     with pytest.raises(ValueError, match="noise must be from 0 to 10, not 11"):
         read_number("noise", "11", (0, 10))
-    with pytest.raises(ValueError, match="noise must be a number, not 'x'"):
+    with pytest.raises(ValueError, match="noise must be a number from 0 to 10, not 'x'"):
         read_number("noise", "x", (0, 10))
 
 

@@ -124,7 +124,7 @@ def test_the_limit_of_steps_is_a_whole_number(tab):
     limit.panel.value = "57"
     assert (tab.session.live.steps_at_most, limit.panel.error_state) == (57, False)
     limit.panel.value = "57.5"
-    assert limit.panel.helper_text == "Maximum steps must be a whole number, not '57.5'"
+    assert limit.panel.helper_text == "Maximum steps must be a whole number from 1 to 100000, not '57.5'"
     assert tab.session.live.steps_at_most == 57
 
 

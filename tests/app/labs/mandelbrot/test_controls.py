@@ -80,7 +80,7 @@ def test_limits_that_are_brought_are_shown_as_typed_and_stay_what_they_are():
         tab.bring(limits=limits)
         assert tab.session.values["limits"] == limits
         assert (display.automatic.value, display._row.visible) == (False, True)
-        assert tuple(end.value for end in display._ends) == limits
+        assert tuple(float(field.panel.value) for field in display.limits.fields) == limits
     tab.bring(limits=None)
     assert (tab.session.values["limits"], display.automatic.value, display._row.visible) == (None, True, False)
     assert tab.told == []
@@ -121,7 +121,9 @@ def test_the_key_holds_the_limits_of_this_view_and_pressed_again_those_of_anothe
         tab.see()
         tab.controls.tick()
     assert held(tab) == seen_limits(tab) != whole
-    assert [end.value for end in tab.controls.display._ends] == list(tab.session.values["limits"])
+    assert [float(field.panel.value) for field in tab.controls.display.limits.fields] == list(
+        tab.session.values["limits"]
+    )
     tab.controls.display.automatic.value = True
     tab.see()
     tab.controls.tick()
