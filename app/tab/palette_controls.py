@@ -44,7 +44,7 @@ class PaletteControls:
 
     def _recolour(self) -> None:
         for name, widget in self.lists.items():
-            self._pictures.plots[name].colour(widget.value, self.reverse.value)
+            self._pictures.colour(name, widget.value, self.reverse.value)
 
 
 def _ordered(default: str) -> list[str]:

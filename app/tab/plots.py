@@ -37,6 +37,7 @@ from app.tab.publisher import Publisher
 from app.tab.stream import FrameSource, ignore
 from compute.display.palettes import PERCEPTUAL, table
 from compute.lab.frames import NOT_FINITE, TOP_LEVEL, Raster
+from compute.lab.two_runs import SECOND
 
 SIGNED_NAMES = ("Cool–warm", "Deep blue–red", "Dark centre")
 
@@ -296,7 +297,7 @@ class RasterPlots:
     units: titles of the colour bars, for pictures whose name does not suffice. apart: colour of cells without a number;
     the text of `RasterPlot.apart` explains it. Called on the document's loop:
     tapped(x, y) in cells; viewed() after a pan or zoom; unzoomed() after a double click; section_moved(location in
-    cells). strokes: the points of the brush.
+    cells). strokes: the points of the brush. twice: whether the second picture shows the second run (`show_twice`).
     """
 
     def __init__(
@@ -327,7 +328,8 @@ class RasterPlots:
         self.strokes: Publisher[StrokePoint] = Publisher()
         self._tapped, self._viewed = tapped, viewed
         self._unzoomed, self._section_moved = unzoomed, section_moved
-        self.painting = False
+        self.painting = self.twice = False
+        self._colours = {name: (palettes[name], False) for name in names}
         self._shape = (1, 1)
         self._connect()
 
@@ -364,9 +366,31 @@ class RasterPlots:
         if not self.painting:
             self._unzoomed()
 
+    def colour(self, name: str, palette: str, reverse: bool) -> None:
+        """Set the palette of a picture, reversed or not; the second run has that of the first picture."""
+        self._colours[name] = palette, reverse
+        self._recolour()
+
+    def show_twice(self, twice: bool) -> None:
+        """Colour the second picture as the first one, or by its own palette."""
+        self.twice = twice
+        self._recolour()
+
+    def _recolour(self) -> None:
+        first = next(iter(self.plots))
+        for name, plot in self.plots.items():
+            plot.colour(*self._colours[first if self.twice else name])
+
+    def shown(self, rasters: Mapping[str, Raster]) -> dict[str, Raster]:
+        """Return the raster of each picture by name: in the second one a second run, if there is one."""
+        shown = {name: rasters[name] for name in self.plots if name in rasters}
+        if SECOND in rasters and SECOND not in shown and len(shown) > 1:
+            shown[list(shown)[1]] = rasters[SECOND]
+        return shown
+
     def show(self, number: int, rasters: Mapping[str, Raster]) -> None:
         """Write one frame: every picture and its number in a single message."""
-        shown = {name: rasters[name] for name in self.plots if name in rasters}
+        shown = self.shown(rasters)
         x0, y0, x1, y1 = next(iter(shown.values())).extent
         data: dict[str, Any] = {"x": [x0], "y": [y0], "dw": [x1 - x0], "dh": [y1 - y0]}
         for name, raster in shown.items():
@@ -375,9 +399,9 @@ class RasterPlots:
 
     def scale(self, rasters: Mapping[str, Raster]) -> None:
         """Update the colour bars; a few times a second is enough."""
-        for name, plot in self.plots.items():
-            if plot.figure.visible and name in rasters:
-                plot.scale(rasters[name])
+        for name, raster in self.shown(rasters).items():
+            if self.plots[name].figure.visible:
+                self.plots[name].scale(raster)
 
     def whole(self, shape: tuple[int, int] | None = None) -> None:
         """Show the whole field of `shape` (ny, nx), or of the previous shape."""

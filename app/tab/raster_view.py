@@ -1,7 +1,11 @@
-"""The main area of a lab that shows rasters of a grid: requests for the region that is visible after a pan or zoom."""
+"""The main area of a lab that shows rasters of a grid.
+
+It requests the region that is visible after a pan or zoom, and shows a second run in place of the second picture.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from bokeh.plotting import figure
@@ -9,7 +13,10 @@ from bokeh.plotting import figure
 from app.tab.lab_view import LabView
 from app.tab.plots import RasterPlots
 from app.upstream.plot_pane import PlotPane
+from compute.lab.frames import Frame
+from compute.lab.two_runs import SECOND
 
+RUNS = "First run", "Second run"  # headings of the pictures of two runs
 VIEW_DELAY = 120  # ms without pan or zoom before the region is requested at full resolution
 
 
@@ -23,6 +30,17 @@ class RasterView(LabView):
     def shape(self) -> tuple[int, int]:
         """The shape (ny, nx) of the lab's grid."""
         return self.session.values["ny"], self.session.values["nx"]
+
+    def show_frame(self, frame: Frame) -> None:
+        """Write a frame into the pictures; a frame with a second run changes the panels soon afterwards."""
+        self.pictures.show(frame.number, frame.rasters)
+        if (SECOND in frame.rasters) != self.pictures.twice:
+            self.session.later(partial(self._compare, SECOND in frame.rasters))
+
+    def _compare(self, comparing: bool) -> None:
+        self.pictures.show_twice(comparing)
+        self.arrange()
+        self.tick()
 
     def show_part(self, view: tuple[float, float, float, float] | None) -> None:
         """Show the region (x0, y0, x1, y1) in cells; None for the whole grid."""

@@ -32,6 +32,7 @@ from compute.lab.frames import View
 from compute.lab.history import Entries, Entry
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.loaded import kept_bytes
+from compute.lab.two_runs import SECOND
 
 # Estimate of the time for a state on a fast machine; a slow machine or a slow backend takes up to twenty times as long.
 CELLS_PER_SECOND = 2e9  # grid cells times steps
@@ -90,7 +91,8 @@ def guessed_seconds(scene: Scene) -> float:
     if scene.kind.ENDS:
         return 0.0
     of_step = max(STEP_SECONDS, prod(sides_of(scene)) / CELLS_PER_SECOND)
-    return scene.steps * of_step + len(scene.history) * ENTRY_SECONDS
+    runs = 2 if scene.values.get(SECOND) else 1
+    return runs * scene.steps * of_step + len(scene.history) * ENTRY_SECONDS
 
 
 def beginning(scene: Scene) -> Scene:

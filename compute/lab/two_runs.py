@@ -66,7 +66,7 @@ class TwoRuns(Lab):
     def value_words(cls, name: str, values: Mapping[str, Any]) -> str:
         """Return a compared value as text, for example "r = 0.2". A named number has its name."""
         value, named = values[name], {each.slot: each.name for each in cls.named_numbers(values)}
-        shown = f"{value:.12g}" if isinstance(value, float) else str(value or "default")
+        shown = "automatic" if value is None else f"{value:.12g}" if isinstance(value, float) else value or "default"
         return f"{named.get(name, cls.COMPARED[name])} = {shown}"
 
     @staticmethod

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from app.tab.lab_tab import SIDEBAR
 from app.tab.stream import WIDEST
-from tests.browser.lab_page import GROUPS, HIDE, PAINTED
+from tests.browser.lab_page import GROUPS, HIDE, OPENING, PAINTED
 
 TOP = 8  # px above the picture inside its figure
 PICTURE = "canvas"  # Bokeh figures draw on canvases; the first two are the field and the Laplacian
@@ -162,6 +162,44 @@ def test_a_stroke_from_the_section_line_paints_and_does_not_move_the_line(lab):
     assert [model(lab, f"section {name}", "location") for name in ("field", "laplacian")] == [256, 256]
     lab.page.get_by_role("button", name="Move", exact=True).click()
     lab.until(lambda: lab.page.evaluate(DRAGGED) is not None)
+
+
+SUMS = """() => { const {data} = Bokeh.documents[0].get_model_by_name('frames');
+  const sum = (name) => Array.from(data[name][0]).reduce((all, one) => (31 * all + one) % 1000003, 7);
+  return [sum('field'), sum('laplacian')]; }"""  # of the levels of both pictures
+
+
+def test_a_second_run_is_chosen_painted_reloaded_and_turned_off(lab):
+    def headings():
+        return [each for each in lab.page.locator("h2").all_inner_texts() if " run: " in each]
+
+    def pictures():
+        return lab.still(lambda: lab.page.evaluate(SUMS), 0.5)
+
+    lab.group("Field", "Physics")
+    lab.pause_at_start()
+    lab.choose("Compare with a second run", "r")
+    lab.until(lambda: headings() == ["First run: r = 0.2", "Second run: r = 0.15"])
+    first, second = pictures()
+    assert first == second  # the same field in the same colours
+    lab.page.get_by_role("button", name="Paint", exact=True).click()
+    lab.until(lambda: lab.page.evaluate(DRAGGED) is None)
+    drag_down(lab, *middle(lab))
+    lab.until(lambda: first not in pictures())
+    first, second = pictures()
+    assert first == second  # the stroke is in both
+    lab.key("s")
+    lab.until(lambda: lab.step() == 1)
+    first, second = pictures()
+    assert first != second
+    lab.until(lab._address_is_current)
+    lab.page.reload()
+    lab.until(lambda: headings() == ["First run: r = 0.2", "Second run: r = 0.15"], OPENING)
+    lab.until(lambda: pictures() == [first, second])
+    lab.choose("Compare with a second run", "Off")
+    lab.until(lambda: headings() == [])
+    lab.until(lambda: lab.page.get_by_role("figure", name="Picture: ∇²u").count() == 1)
+    assert pictures()[0] == first
 
 
 def test_backend_edges_and_size_change_while_it_runs(lab):

@@ -32,12 +32,14 @@ from app.tab.controls import (
     slider_dial,
 )
 from app.tab.palette_controls import PaletteControls
+from app.tab.second_run import Offer, SecondRun
 from app.tab.session import Session
 from compute.devices.devices import devices_name
 from compute.devices.gpu_devices import cuda_count
 from compute.engine import messages
 from compute.export.scene import Style
-from compute.labs.diffusion.lab import UNSTABLE_LIMIT
+from compute.lab.lab import number_types, variants
+from compute.labs.diffusion.lab import UNSTABLE_LIMIT, Diffusion
 from compute.labs.diffusion.scheme import LIMIT, WRONG_VARIANTS
 
 SIDES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)  # of grids, in cells
@@ -133,6 +135,8 @@ class DiffusionControls(Controls):
     def tick(self) -> None:
         """Show the latest frame's source, the next undo and redo, and the state of uploads, a few times a second."""
         self.source.upload.tick()
+        self.second.tick()
+        self.display.follow_second_run()
         frame = self.session.latest
         if frame is not None:
             if initial := self.source.tick(frame):
@@ -167,7 +171,23 @@ class DiffusionControls(Controls):
             whole=True, optional=True, helper_text="Empty: never.",
             accepted=lambda: range_words(self.parameter("pause_at").bounds),
         )  # fmt: skip
-        return column(typed.panel, self.unstable, self._closely, self.choice("edges"), self.pause.panel)
+        self.second = SecondRun(self.session, Diffusion, self._comparable)
+        edges = self.choice("edges")
+        return column(typed.panel, self.unstable, self._closely, edges, self.pause.panel, self.second.panel)
+
+    def _comparable(self) -> dict[str, Offer]:
+        """Return the parameters in which a second run can differ."""
+        values = self.session.values
+        kernels = variants(Diffusion, values["backend"])
+        options: dict[str, dict[str, Any]] = {
+            "edges": {name: name for name in Diffusion.param["edges"].objects},
+            "variant": {kernel_words(name): "" if name == kernels[0] else name for name in kernels},
+            "dtype": {name: name for name in number_types(Diffusion, values["backend"])},
+        }
+        r = Offer("r", values["r"], (self.r.start, self.r.end))
+        several = {name: known for name, known in options.items() if len(known) > 1}
+        labels = {name: str(Diffusion.param[name].label) for name in several}
+        return {"r": r} | {name: Offer(labels[name], values[name], options=known) for name, known in several.items()}
 
     def _typed_bounds(self) -> tuple[float, float]:
         """Return the bounds of a typed r, which the lab accepts."""
@@ -253,7 +273,7 @@ class DiffusionDisplay(ValueWidgets):
     def __init__(self, session: Session, lab_view: DiffusionView) -> None:
         super().__init__(session)
         self.lab_view = lab_view
-        shown = pmui.RadioButtonGroup(options=list(SHOWN), value="Both", size="small", **FULL)
+        self.shown = shown = pmui.RadioButtonGroup(options=list(SHOWN), value="Both", size="small", **FULL)
         shown.param.watch(lambda event: session.later(lambda: lab_view.choose(SHOWN[event.new])), "value")
         self.curves = pmui.Switch(label="Show curves", value=True, **FULL)
         self.curves.param.watch(lambda event: session.later(lambda: lab_view.show_curves(event.new)), "value")
@@ -281,6 +301,11 @@ class DiffusionDisplay(ValueWidgets):
             margin=0,
             sizing_mode="stretch_width",
         )
+
+    def follow_second_run(self) -> None:
+        """Disable the choice of pictures while those of two runs are shown."""
+        if self.shown.disabled != self.lab_view.pictures.twice:
+            self.shown.disabled = self.lab_view.pictures.twice
 
     def _show_growth(self) -> None:
         self.fitted.visible = self.growth.value

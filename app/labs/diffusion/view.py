@@ -11,17 +11,20 @@ import numpy as np
 import panel as pn
 from numpy.typing import NDArray
 
+from app.page.markup import filled
 from app.page.theme import GRID, heading, html_pane, set_type, type_size
 from app.tab.curve_plots import CurvePlot
 from app.tab.lab_view import Size
+from app.tab.plot_words import rename
 from app.tab.plots import RasterPlots, around
-from app.tab.raster_view import RasterView, fixed_pane, part_of
+from app.tab.raster_view import RUNS, RasterView, fixed_pane, part_of
 from app.tab.samples import Samples
 from app.tab.session import Session
 from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.frames import Frame
 from compute.lab.growth import FEWEST, Growth, fitted_growth
+from compute.lab.two_runs import SECOND
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
 UNITS = {"field": "u", "laplacian": "∇²u [1/cell²]"}
@@ -31,6 +34,7 @@ EQUATION = (  # without superscripts, which would be smaller than any other text
     f"{TIGHT}∂</mo><mi>t</mi><mo>=</mo><mi>D</mi><mo>\u2062</mo>{TIGHT}∇²</mo><mi>u</mi></math>"
 )
 PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
+OF_FIRST = ", first run"  # of two
 CURVE_TITLES = ("Profile on the section line", "At the probe")
 CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
 BESIDE = 300  # px, minimum width of curves next to the pictures
@@ -103,14 +107,17 @@ class DiffusionView(RasterView):
         self._ticked: Frame | None = None  # frame shown in the curves
         self._shown: Sequence[str] = tuple(TITLES)
         self._panes = {name: PlotPane(plot.figure, margin=0) for name, plot in self.pictures.plots.items()}
+        self._headings = {name: self._heading(name) for name in TITLES}
+        self._heads = {name: str(each.object) for name, each in self._headings.items()}  # of a single run
         self._columns = {
             name: pn.Column(
-                self._heading(name), pane, margin=(GRID, 0, 0, 0), sizing_mode="fixed", width=320, height=320
+                self._headings[name], pane, margin=(GRID, 0, 0, 0), sizing_mode="fixed", width=320, height=320
             )
             for name, pane in self._panes.items()
         }
         self._lines = [fixed_pane(curves.figure) for curves in (self.profile, self.series)]
-        above = [heading(CURVE_TITLES[0])], [heading(CURVE_TITLES[1]), self._growth]
+        self._curve_heads = [heading(words) for words in CURVE_TITLES]
+        above = self._curve_heads[:1], [self._curve_heads[1], self._growth]
         self._titled = [
             pn.Column(*words, pane, margin=0, sizing_mode="fixed")
             for words, pane in zip(above, self._lines, strict=True)
@@ -120,7 +127,7 @@ class DiffusionView(RasterView):
         self._with_curves = True
         self.panel = pn.Row(self._row, self._curves, margin=0, sizing_mode="fixed", styles=WRAPPED)
         self.pictures.frames.serve(session, alone=True)
-        session.frames.subscribe(lambda frame: self.pictures.show(frame.number, frame.rasters))
+        session.frames.subscribe(self.show_frame)
         pictures = (plot.figure for plot in self.pictures.plots.values())
         self.wait_for(*pictures, self.profile.figure, self.series.figure)
         self.show_whole()
@@ -182,9 +189,10 @@ class DiffusionView(RasterView):
         The curves are below the pictures, or next to them if that makes the pictures larger, as in a low window. If two
         pictures would be too small and one alone is larger, only the first is shown.
         """
-        chosen = self._shown[:1] if self.alone else self._shown
+        chosen = tuple(TITLES) if self.pictures.twice else self._shown
+        chosen = chosen[:1] if self.alone else chosen
         places = [self._placed(chosen, side_by_side) for side_by_side in (False, True)]
-        if len(chosen) > 1 and max(min(one.size) for one in places) < LEGIBLE:
+        if len(chosen) > 1 and not self.pictures.twice and max(min(one.size) for one in places) < LEGIBLE:
             places += [self._placed(chosen[:1], side_by_side) for side_by_side in (False, True)]
         best = max(places, key=lambda one: min(one.size) * (WORTH if one.curve_height else 1.0))
         for name, column in self._columns.items():
@@ -231,7 +239,8 @@ class DiffusionView(RasterView):
         least_x = len(shown) * (SMALLEST + more_x + GRID) if side_by_side else SMALLEST
         if not curves or height - more_y - HEADING - curves_y < SMALLEST or width - curves_x < least_x:
             curves, curves_x, curves_y = False, 0, 0
-        room_x = max(SMALLEST, (width - curves_x) // len(shown) - more_x - GRID)
+        least = LOWEST if self.pictures.twice else SMALLEST  # a phone shows both runs
+        room_x = max(least, (width - curves_x) // len(shown) - more_x - GRID)
         room_y = max(SMALLEST if bar else LOWEST, height - more_y - HEADING - GRID - curves_y)
         scale = min(room_x / nx, room_y / ny)
         size = max(1, round(nx * scale)), max(1, round(ny * scale))
@@ -266,10 +275,26 @@ class DiffusionView(RasterView):
             return
         self._ticked = frame
         self.pictures.scale(frame.rasters)
+        self._head(frame)
         self._remember(frame)
         curves = [frame.curves.get(name) for name in ("profile", "exact")]
         self.profile.show([(c.x, c.y) if c is not None else None for c in curves])
         self._show_series(frame)
+
+    def _head(self, frame: Frame) -> None:
+        """Show which run a picture shows and its value, if there are two."""
+        twice = self.pictures.twice and SECOND in frame.rasters
+        for pane, title in zip(self._curve_heads, CURVE_TITLES, strict=True):
+            pane.object = f"<h2>{title}{OF_FIRST * twice}</h2>"
+        for (name, raster), run in zip(self.pictures.shown(frame.rasters).items(), RUNS, strict=False):
+            words = raster.label.partition(", ")[2]
+            html = filled("<h2>{run}: {words}</h2>", run=run, words=words) if twice else self._heads[name]
+            if html != self._headings[name].object:
+                self._headings[name].object = html
+                bar = self.pictures.plots[name].bar
+                if bar is not None:
+                    bar.title = raster.label if twice else UNITS[name]
+                    rename(self.pictures.plots[name].figure)
 
     # -- the probe over time
 

@@ -36,10 +36,13 @@ from app.tab.controls import (
     slider_dial,
 )
 from app.tab.palette_controls import PaletteControls
+from app.tab.second_run import Offer, SecondRun
 from app.tab.session import Session
 from compute.engine import messages
 from compute.export.scene import Style
 from compute.lab.frames import Frame
+from compute.lab.two_runs import SECOND
+from compute.labs.equations.lab import Equations
 from compute.labs.equations.language import read
 from compute.labs.equations.picture import WITH_TEXT
 from compute.labs.equations.presets import Preset, presets
@@ -136,7 +139,13 @@ class EquationsControls(Controls):
         kept = values_after(None if fresh else self._system, system, self._numbers())
         if fresh or not alike(self._text, text):
             # First no values, for which the lab takes those of the text: a value that stays would not be sent.
-            more |= {"limits_field": None, "limits_show": None, **dict.fromkeys(SLOTS), **valid(system, values)}
+            more |= {
+                "limits_field": None,
+                "limits_show": None,
+                SECOND: {},
+                **dict.fromkeys(SLOTS),
+                **valid(system, values),
+            }
             if not self._shows(system, values["show"]):
                 more["show"] = AS_IN_TEXT
         self._sent = text
@@ -196,6 +205,9 @@ class EquationsControls(Controls):
         if self.session.confirmed["text"] == self._sent:
             self._sent = ""
         self.image.upload.field.tick()
+        self.second_run.tick()
+        if self.second.choice_of_panel.disabled != self.lab_view.pictures.twice:
+            self.second.choice_of_panel.disabled = self.lab_view.pictures.twice
         if (frame := self.session.latest) is not None:
             self.image.tick(frame)
             self._follow_undo(frame)
@@ -266,7 +278,20 @@ class EquationsControls(Controls):
             optional=True, helper_text="Empty: never.",
             accepted=lambda: range_words(self.parameter("pause_at").bounds),
         )  # fmt: skip
-        return column(self.sliders_of_text.panel, self.settings.edges, self.settings.step.panel, self.pause.panel)
+        self.second_run = SecondRun(self.session, Equations, self._comparable)
+        step, pause = self.settings.step.panel, self.pause.panel
+        return column(self.sliders_of_text.panel, self.settings.edges, step, pause, self.second_run.panel)
+
+    def _comparable(self) -> dict[str, Offer]:
+        """Return the parameters in which a second run can differ; none before the first frame of a new text."""
+        values, frame = self.session.confirmed, self.session.latest
+        if frame is None or values["text"] != self._text:
+            return {}
+        step = frame.facts["dt"] if values["time_step"] is None else values["time_step"]
+        slots = {each.slot: each for each in Equations.named_numbers(values)}
+        found = {name: slots[name] for name in Equations.comparable(values) if name in slots}
+        numbers = {name: Offer(each.name, values[name], (each.low, each.high)) for name, each in found.items()}
+        return numbers | {"time_step": Offer("Time step", step)}
 
     # -- compute
 

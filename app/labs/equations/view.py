@@ -21,7 +21,7 @@ from app.tab.lab_view import Size
 from app.tab.plot_words import rename
 from app.tab.plots import RasterPlots, around, hex_colour
 from app.tab.publisher import Publisher
-from app.tab.raster_view import RasterView, fixed_pane, part_of
+from app.tab.raster_view import RUNS, RasterView, fixed_pane, part_of
 from app.tab.session import Session
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.frames import Frame
@@ -102,7 +102,7 @@ class EquationsView(RasterView):
         self.panel = pn.Row(
             self.editor.panel, self._equations, self._row, margin=0, sizing_mode="fixed", styles=WRAPPED
         )
-        session.frames.subscribe(lambda frame: self.pictures.show(frame.number, frame.rasters))
+        session.frames.subscribe(self.show_frame)
         self.wait_for(*figures.values())
         self.show_whole()
 
@@ -110,8 +110,8 @@ class EquationsView(RasterView):
 
     @property
     def plotting(self) -> bool:
-        """Whether the second panel is a plot."""
-        return self.session.values["second_panel"] != PANELS[0]
+        """Whether the second panel is a plot. A second run takes its place."""
+        return self.session.values["second_panel"] != PANELS[0] and not self.pictures.twice
 
     def show_panel(self) -> None:
         """Show the second panel that the session's values select."""
@@ -301,11 +301,13 @@ class EquationsView(RasterView):
 
     def _head(self, frame: Frame) -> None:
         """Show the content of each panel: a field, an expression, or the quantity of the plot; and what is grey."""
-        labels = {name: raster.label for name, raster in frame.rasters.items()}
+        labels = {name: raster.label for name, raster in self.pictures.shown(frame.rasters).items()}
+        heads = {name: f"{run}: {labels[name]}" for name, run in zip(labels, RUNS, strict=True)}
+        heads = heads if self.pictures.twice else labels
         digit = letter(self.presenter)
-        for name, label in {**labels, PLOT: self.plot.title}.items():
+        for name, label in {**heads, PLOT: self.plot.title}.items():
             title = plain(label, int(self._panes[name].width / (BOLD * digit)))
-            if title != self._headings.get(name, title):
+            if title != self._headings[name]:
                 self._headings[name] = title
                 self._titles[name].object = filled("<h2>{title}</h2>", title=title)
         apart = "not finite" if frame.facts["nonfinite"] else "wall"

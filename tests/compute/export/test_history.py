@@ -281,8 +281,11 @@ def engine():
 
 
 def test_an_engine_that_dies_does_not_lose_the_story(engine):
-    """A running lab is dragged and painted on; its engine is killed; it continues, and is dragged again."""
-    client = Client(engine, "diffusion", eager=True, ny=33, nx=21)
+    """A running lab is dragged and painted on; its engine is killed; it continues, and is dragged again.
+
+    Its second run is reproduced, too.
+    """
+    client = Client(engine, "diffusion", eager=True, ny=33, nx=21, second_run={"r": 0.21})
     client.handle.run()
     for part in range(6):
         client.handle.update(r=0.04 * (part + 1))
@@ -302,6 +305,7 @@ def test_an_engine_that_dies_does_not_lose_the_story(engine):
     assert any(entry["step"] and "set" in entry for entry in told.entries)
     with render.opened_at(Scene("diffusion", told.values, (8, 8), told.steps, history=told.entries)) as lab:
         np.testing.assert_array_equal(lab.field(), snapshot["field"])
+        np.testing.assert_array_equal(lab.second.field(), snapshot["second_run"]["field"])
         assert (lab.steps, lab.r, lab.edges) == (snapshot["steps"], 0.07, "periodic")
 
 
