@@ -126,6 +126,21 @@ def test_phones_vote_on_the_open_story_alone_and_the_end_of_the_room_deletes_the
     assert (teller.vote.tokens, teller.vote.counts) == (0, [0, 1])
 
 
+def test_phones_vote_on_while_the_lecturer_s_page_is_disconnected(audience):
+    vote = audience.page.stories.vote = Vote(VoteQuestion("Why?", ("a", "b")), 1)
+    audience.page.stories.open = True
+    audience.begin()
+    code = audience.code
+    audience.vote(1, "one", 1)
+    audience.connected(False)
+    assert "changed" in audience.vote(1, "one", 2)
+    assert "counted" in audience.vote(1, "two", 1)
+    audience.connected(True)
+    assert (audience.code, vote.open, audience.notes()["votes"]) == (code, True, [1, 1])
+    assert "changed" in audience.vote(1, "two", 2)
+    assert audience.notes()["votes"] == [0, 2]
+
+
 def test_the_lecturer_s_window_turns_the_vote_of_an_open_story(audience):
     teller = audience.page.stories
     teller.vote = Vote(VoteQuestion("Why?", ("a", "b")), 1)

@@ -272,6 +272,22 @@ def test_a_hidden_or_closed_story_shows_no_vote(page, teller):
     assert (teller.card.vote, vote.open) == ({}, False)
 
 
+def test_an_open_vote_outlasts_a_broken_connection_and_a_killed_engine(page, teller):
+    vote, session = teller.vote, page.current.session
+    vote.cast("a", 2)
+    teller.connected(False)
+    for phase in ("restarting", "starting", "paused"):
+        session.phase = phase
+        teller._tick()
+        assert (teller.vote, vote.open, teller.card.vote["total"]) == (vote, True, 1)
+    teller.connected(True)
+    assert "changed" in vote.cast("a", 1)
+    teller._tick()
+    assert (teller.card.vote["total"], teller.card.content["away"]) == (1, False)
+    teller.keys["y"]()
+    assert teller.card.vote["counts"] == [1, 0]
+
+
 @pytest.mark.parametrize("sent", [[1, -1], [1, 1001], [0, 1], [3, 1], [1, "2"], [1, 1.5], [1], "1", None])
 def test_invalid_numbers_of_hands_change_nothing(page, teller, sent):
     teller.card._handle_msg({"hands": sent})
