@@ -231,12 +231,14 @@ class Comparison:
     def record_live(self, timing: Timing) -> None:
         """Record a live frame's timing if its way cannot be sampled apart, because the grid is too large.
 
-        Frames before the parameters are calm are ignored, since they may belong to the previous values.
+        Frames before the parameters are calm are ignored, since they may belong to the previous values; and those of
+        another kernel, which computes while the chosen one compiles.
         """
         live = self._crowded_live
         if live is None or self._clock() < self._calm_at or timing.steps < 1 or timing.devices > 1:
             return
-        if (timing.backend, timing.cells) == (live.backend, self.rules.cells(self._values)):
+        chosen = (live.backend, live.name, self.rules.cells(self._values))
+        if (timing.backend, timing.variant, timing.cells) == chosen:
             self._results.put(self._timed_key(live), self._taken(live).with_more([timing], self._clock()))
 
     def tick(self) -> None:
