@@ -187,6 +187,7 @@ class EquationsControls(Controls):
         self.image.show(text, system)
         with self._quiet():
             self.into.param.update(options=arrays, value=self.into.value if known else system.fields[0])
+            self.into.param.trigger("value")  # the browser identifies it by its label, which may have changed
             first = values["first_picture"] or system.fields[0]
             self.first.param.update(options=list(system.fields), value=first, visible=len(system.fields) > 1)
         self.hold.value = values["limits_field"] is not None
