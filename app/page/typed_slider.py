@@ -23,7 +23,7 @@ HIDDEN = {  # for the eye; the accessible name of the field remains
     "whiteSpace": "nowrap", "transform": "none",
 }  # fmt: skip
 ERROR = {  # over the controls below, so that the panel keeps its layout
-    "position": "absolute", "top": "100%", "right": 0, "width": "calc(17 * var(--small, 14px))", "margin": 0,
+    "position": "absolute", "top": "100%", "right": 0, "width": "calc(14.5 * var(--small, 14px))", "margin": 0,
     "padding": "4px 8px", "border": "1px solid", "borderColor": "error.main", "borderRadius": "4px",
     "backgroundColor": "background.paper", "pointerEvents": "none", "zIndex": 1,
 }  # fmt: skip

@@ -43,13 +43,22 @@ WORDS = {
 }
 COMPLETE = "Complete"  # running, but idle until a value changes
 UNTRIED = "Not run yet: press Run"  # paused, in a lab that waits for the user to run it
+ONLY_RECORDED = "Recorded numbers only"  # instead, while the page shows those
 
 
 class StatusBar:
-    """A line at the bottom of the main area, updated by `tick`; `facts` returns the lab's entries for a frame."""
+    """A line at the bottom of the main area, updated by `tick`; `facts` returns the lab's entries for a frame.
 
-    def __init__(self, session: Session, facts: Callable[[Frame], Sequence[StatusFact]]) -> None:
-        self.session, self._facts = session, facts
+    untried(): returns the words for a lab that waits for the user to run it.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        facts: Callable[[Frame], Sequence[StatusFact]],
+        untried: Callable[[], str] = lambda: UNTRIED,
+    ) -> None:
+        self.session, self._facts, self._untried_words = session, facts, untried
         self.panel = html_pane("", styles=ACROSS, sizing_mode=None)
         session.param.watch(lambda *events: self.tick(), ["state", "busy", "playing"])
         self.tick()
@@ -62,7 +71,7 @@ class StatusBar:
         if state == "running" and self._complete():
             state, words = "complete", COMPLETE
         if state == "paused" and not session.busy and self._untried():
-            words = UNTRIED
+            words = self._untried_words()
         said = filled("{words}", words=words)
         if session.detail and session.detail != words:
             said = term(said, plain(f"{words}: {session.detail}"), "state")
@@ -134,11 +143,11 @@ class LabTab:
         # Set before the run button is built: a browser that is still rendering the button would miss the change.
         session.playing = parts.plays
         self.controls = parts.controls(session, self.lab_view, self.notices)
-        self.status = StatusBar(session, parts.facts)
+        self._numbers = numbers or Numbers()
+        self.status = StatusBar(session, parts.facts, lambda: ONLY_RECORDED if self._numbers.chip else UNTRIED)
         self.readout: ReadoutPanel = (
             parts.readout(session, self.lab_view) if parts.readout else Readout(session, numbers)
         )
-        self._numbers = numbers or Numbers()
         self._numbers_watcher = self._numbers.param.watch(lambda event: session.later(self._follow_numbers), "chip")
         self._follow_numbers()
         self.questions = questions_fold(lab)

@@ -137,6 +137,7 @@ def test_recorded_numbers_outlast_a_connection_an_engine_and_a_reload(own, page,
     run = page.get_by_role("button", name="Run", exact=True)
     run.wait_for()
     assert run.is_disabled()
+    lab.until(lambda: "Recorded numbers only" in lab.status())
     expect(page.get_by_text("Recorded numbers only: nothing is measured").first).to_be_visible()
     page.goto("about:blank")
 

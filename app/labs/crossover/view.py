@@ -92,7 +92,7 @@ class CrossoverView(LabView):
         )
         claims = pn.Column(self._about, self._verdicts, scroll="y-auto", margin=0, sizing_mode="stretch_width")
         self.views = {
-            "Crossover": Subview(show=self._show_plot, sentence={False: 160, True: 120}, plot=1.0),
+            "Crossover": Subview(show=self._show_plot, sentence={False: 176, True: 120}, plot=1.0),
             "Programs": Subview(
                 self.programs.panel, self.programs.show, self._show_plot, self.programs.resize,
                 lambda: headline(self.model, self.running), {False: 52, True: 0}, plot=0.42,

@@ -11,7 +11,7 @@ from bokeh.document import Document
 from app.page.theme import DARK, LIGHT
 from app.readout.numbers import Numbers
 from app.server.admission import session_limiter
-from app.tab.lab_tab import LabTab, StatusBar
+from app.tab.lab_tab import ONLY_RECORDED, UNTRIED, LabTab, StatusBar
 from app.tab.session import Session
 from app.tab.session_states import Broken, Closed, Failed, Live, Moving, Opening, Restarting
 from compute.labs import LABS
@@ -71,12 +71,15 @@ def test_a_scheme_chosen_before_the_plots_are_drawn_colours_them_once_they_are(n
 
 
 @pytest.mark.parametrize("chip", ["", "nvidia-h200"])
-def test_the_controls_follow_whether_the_page_shows_recorded_numbers_only(chip):
+def test_the_controls_follow_whether_the_page_shows_recorded_numbers_only(chip, monkeypatch):
     (lab,) = (lab for lab in LABS if lab.LAB == "crossover")
     document, numbers = Document(), Numbers({"nvidia-h200": "NVIDIA H200"}, chip)
     tab = LabTab(lab, document, (1280, 720), numbers=numbers)
     run = tab.controls.sweep.run
     assert run.disabled is bool(chip)
+    monkeypatch.setattr(tab.status, "_untried", lambda: True)
+    tab.session.state = Live()
+    assert f">{ONLY_RECORDED if chip else UNTRIED}<" in tab.status.panel.object
     numbers.chip = "" if chip else "nvidia-h200"
     pass_time(document)
     assert run.disabled is not bool(chip)
