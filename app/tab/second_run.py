@@ -17,7 +17,7 @@ from app.page.markup import quiet
 from app.page.theme import html_pane
 from app.page.typed_slider import TypedSlider
 from app.page.widgets import FULL, NumberField, Widget, number_format
-from app.tab.controls import column
+from app.tab.controls import Dial, column, slider_dial
 from app.tab.session import Session
 from compute.lab.two_runs import SECOND, TwoRuns
 
@@ -66,6 +66,7 @@ class SecondRun:
             label="Compare with a second run", options={"Off": OFF}, value=OFF, size="small", **FULL
         )
         self.choice.param.watch(lambda event: self._choose(event.new), "value")
+        self._slider: Widget | None = None
         self._sentence = html_pane(margin=(0, 8, 8, 8))
         self.panel = column(self.choice)
 
@@ -76,13 +77,17 @@ class SecondRun:
             self._shown = state
             self._show(values[SECOND], offers)
 
+    def dials(self) -> list[Dial]:
+        """Return the dial of the second run's value, if a slider sets it."""
+        return [slider_dial(self._slider)] if self._slider is not None else []
+
     def _show(self, second: Mapping[str, Any], offers: Mapping[str, Offer]) -> None:
         name, value = next(((name, value) for name, value in second.items() if name in offers), (OFF, None))
         self._showing = True
         options = {"Off": OFF} | {offer.label: each for each, offer in offers.items()}
         self.choice.param.update(options=options, value=name)
         if name == OFF:
-            self._of = None
+            self._of = self._slider = None
             self.panel.objects = [self.choice]
         else:
             self._show_value(name, offers[name], value)
@@ -98,7 +103,7 @@ class SecondRun:
         self._sentence.object = quiet(self._words(name))
 
     def _widget(self, name: str, offer: Offer, value: Any) -> Any:
-        label = f"{offer.label} of the second run"
+        label, self._slider = f"{offer.label} of the second run", None
         if offer.options is None and offer.bounds is None:
             field = NumberField(label, value, lambda entered: self._change(name, entered))
             self._set = field.show
@@ -107,7 +112,7 @@ class SecondRun:
             widget: Widget = pmui.Select(label=label, options=dict(offer.options), value=value, size="small", **FULL)
             panel = widget
         else:
-            widget = slider(label, value, *(offer.bounds or (0.0, 1.0)))
+            self._slider = widget = slider(label, value, *(offer.bounds or (0.0, 1.0)))
             panel = TypedSlider(widget, label).panel
         widget.param.watch(lambda event: self._change(name, event.new), "value")
         self._set = lambda found: widget.param.update(value=found)

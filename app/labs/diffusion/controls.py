@@ -102,8 +102,8 @@ class DiffusionControls(Controls):
         self.display.palettes.apply_style(style, part)
 
     def dials(self) -> list[Dial]:
-        """Return the dials for r and for the speed."""
-        return [slider_dial(self.r, r_words), list_dial(self.transport.speed)]
+        """Return the dials for r, also that of a second run, and for the speed."""
+        return [slider_dial(self.r, r_words), *self.second.dials(), list_dial(self.transport.speed)]
 
     # -- field
 

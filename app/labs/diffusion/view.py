@@ -11,8 +11,8 @@ import numpy as np
 import panel as pn
 from numpy.typing import NDArray
 
-from app.page.markup import filled
-from app.page.theme import GRID, heading, html_pane, set_type, type_size
+from app.page.markup import filled, plain
+from app.page.theme import GRID, heading, html_pane, letter, set_type, type_size
 from app.tab.curve_plots import CurvePlot
 from app.tab.lab_view import Size
 from app.tab.plot_words import rename
@@ -293,7 +293,8 @@ class DiffusionView(RasterView):
                 self._headings[name].object = html
                 bar = self.pictures.plots[name].bar
                 if bar is not None:
-                    bar.title = raster.label if twice else UNITS[name]
+                    room = max(1, int(self.pictures.plots[name].figure.frame_width / letter(self.presenter)))
+                    bar.title = plain(raster.label, room) if twice else UNITS[name]
                     rename(self.pictures.plots[name].figure)
 
     # -- the probe over time

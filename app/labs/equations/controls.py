@@ -88,8 +88,9 @@ class EquationsControls(Controls):
         self._follow_text()
 
     def dials(self) -> list[Dial]:
-        """Return the dials of the parameters, and that of the speed."""
-        return [*map(slider_dial, self.sliders_of_text.sliders.values()), list_dial(self.transport.speed)]
+        """Return the dials of the parameters, also of a second run, and that of the speed."""
+        sliders = map(slider_dial, self.sliders_of_text.sliders.values())
+        return [*sliders, *self.second_run.dials(), list_dial(self.transport.speed)]
 
     def landmark(self) -> object:
         """Return the text."""

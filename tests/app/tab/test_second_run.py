@@ -71,6 +71,7 @@ def test_the_value_has_a_widget_of_its_kind_and_follows_the_session(name, value)
     other = 0.05 if name == "r" else next(each for each in widget.options.values() if each != value)
     widget.value = other
     assert tab.lab.second.values()[name] == other
+    assert [dial.place() for dial in tab.controls.dials()[1:-1]] == ([0.05] if name == "r" else [])
     assert tab.told == []
 
 
