@@ -12,16 +12,18 @@ the discrete equations in some cells. Slow modes may grow physically, so only fa
 
 On a large grid, and for a long text, the bound is an estimate from some of the cells. They form a golden-ratio lattice:
 each rectangle of twice as many cells as there are per examined cell contains one of them (three-distance theorem), as
-do all rows and columns of a usual grid. The cells with the extreme values of the fields are examined, too. The largest
-norm of the remaining cells is extrapolated: each doubling of the number of cells adds at most as much as the doublings
-before it. That holds for smooth fields, where the deficit is proportional to the area per cell, and for noise whose
-distribution is bounded or has an exponential tail, where the largest value grows with the logarithm of the number or
-slower (Gumbel, Statistics of Extremes (1958)).
+do all rows and columns of a usual grid. The cells with the extreme values of the fields are examined, too. A spot of
+strong diffusion may be smaller than the gaps of the lattice: unless even three evaluations of the rates in all cells
+take too long, the cells are examined whose rates respond most to a change of the fields that alternates from cell to
+cell. The largest norm of the remaining cells is extrapolated: each doubling of the number of cells adds at most as much
+as the doublings before it. That holds for smooth fields, where the deficit is proportional to the area per cell, and
+for noise whose distribution is bounded or has an exponential tail, where the largest value grows with the logarithm of
+the number or slower (Gumbel, Statistics of Extremes (1958)).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2, sqrt
 from typing import Any
@@ -41,6 +43,7 @@ SAMPLES, ANGLES = 24, 12  # cells and wavenumbers of the test for waves
 FAST = 0.3  # of the largest magnitude of an eigenvalue
 MOST_CELLS = 2**17  # of a larger grid, some cells are examined
 MOST_OPERATIONS = 1e8  # of all examined cells together: of a long text, fewer cells are examined
+EVALUATIONS = 3  # of the rates in all cells, which find those that respond most
 PARTS = 16  # of the examined cells, whose largest norms show how the largest norm grows with the number of cells
 GOLDEN = (sqrt(5) - 1) / 2
 
@@ -76,10 +79,9 @@ def stability(
     ny, nx = state[system.fields[0]].shape
     numbers: dict[str, Any] = {name: each.value for name, each in system.parameters.items()} | dict(parameters or {})
     *auxiliary, last = rates(system)
-    each = sum((2 * len(step.taps) + 1) * operations(step) for step in (*auxiliary, last)) or 1
-    cells = _cells([state[field] for field in system.fields], int(min(MOST_CELLS, MOST_OPERATIONS / each)))
-    rows, columns = cells.where
     everywhere = numbers | coordinates(system, ny, nx) | {"t": t}
+    cells = _examined(system, (*auxiliary, last), state, everywhere)
+    rows, columns = cells.where
     numbers = everywhere | {"x": everywhere["x"][columns], "y": everywhere["y"][rows, 0]}
     free = 1 - state["wall"][cells.where] if "wall" in state else 1.0
     sampled = np.random.default_rng(0).integers(0, rows.size, SAMPLES)
@@ -162,8 +164,47 @@ class Cells:
         return np.maximum(found, lattice.max(axis=0) + growth * log2(self.total / self.regular))
 
 
+def _examined(
+    system: System, passes: Sequence[Pass], state: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
+) -> Cells:
+    """Return the cells to examine."""
+    extreme = [state[field] for field in system.fields]
+    each = sum((2 * len(step.taps) + 1) * operations(step) for step in passes) or 1
+    most = int(min(MOST_CELLS, MOST_OPERATIONS / each))
+    if most < extreme[0].size <= MOST_OPERATIONS / (EVALUATIONS * sum(map(operations, passes))):
+        extreme += _responses(system, passes, state, numbers)
+    return _cells(extreme, most)
+
+
+def _responses(
+    system: System, passes: Sequence[Pass], state: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
+) -> list[NDArray[Any]]:
+    """Return (ny, nx) arrays: the change of each field's rate with an alternating change of all fields, per unit.
+
+    Comparisons keep the result that they have at the state.
+    """
+    shape = state[system.fields[0]].shape
+    alternating = STEP * (-1.0) ** np.add.outer(*map(np.arange, shape))
+    sizes = {field: 1 + np.abs(state[field]) for field in system.fields}
+    conditions: list[dict[Node, Any]] = [{} for _ in passes]
+
+    def rates_of(sign: int) -> list[NDArray[Any]]:
+        """Return the rates of the changed fields."""
+        arrays = {**state, **{field: state[field] + sign * sizes[field] * alternating for field in sizes}}
+        for step, known in zip(passes, conditions, strict=True):
+            values = cell(step, {**numbers, **neighbours(system, step, arrays)}, float, known)
+            arrays |= {name: np.broadcast_to(value, shape) for name, value in zip(step.targets, values, strict=True)}
+        return [arrays[field] for field in system.fields]
+
+    with np.errstate(all="ignore"):
+        _, up, down = map(rates_of, (0, 1, -1))
+        found = [(a - b) / size for a, b, size in zip(up, down, sizes.values(), strict=True)]
+    free = 1 - state["wall"] if "wall" in state else 1.0
+    return [np.where(np.isfinite(each), each, 0.0) * free for each in found]
+
+
 def _cells(fields: list[NDArray[Any]], most: int) -> Cells:
-    """Return the cells to examine: all of a small grid; else about `most`, and those with a field's extreme value."""
+    """Return the cells to examine: all of a small grid; else about `most`, and those with an array's extreme value."""
     ny, nx = fields[0].shape
     most = max(most, PARTS)
     if ny * nx <= most:

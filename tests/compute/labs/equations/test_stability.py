@@ -98,6 +98,19 @@ def test_an_estimate_from_some_cells_proposes_no_step_above_the_bound(text, stat
     assert 0.3 * SAFETY * bound < proposed < bound
 
 
+@pytest.mark.parametrize("text", ["u_t = div(D*grad(u))", "u_t = D*q; q = lap(u)", "v_t = u; u_t = D*lap(u + v)"])
+def test_a_single_cell_of_strong_diffusion_between_the_examined_ones_counts(text, monkeypatch):
+    """The fields are constant, so that no value of them marks it."""
+    spot = "step(0.3 - abs(x - 33.5) - abs(y - 20.5))"
+    system = read(f"{text}; D = 0.1 + 9*{spot}; edges: periodic")
+    state = {field: np.full((50, 60), 2.0) for field in system.fields}
+    exact = stability(system, state).limit
+    monkeypatch.setattr(module, "MOST_CELLS", 100)
+    assert stability(system, state).limit == pytest.approx(exact)
+    monkeypatch.setattr(module, "EVALUATIONS", 1e9)  # only the lattice
+    assert stability(system, state).limit > 2 * exact
+
+
 def test_an_estimate_from_some_cells_is_exact_for_constant_coefficients():
     assert limit(HEAT, 700, 600) == pytest.approx(1.25, rel=1e-6)
 
