@@ -1,4 +1,4 @@
-"""Compile the kernels of the first screens by running them in a child process, unless the cached ones are up to date.
+"""Compile the kernels of the first screens by running them in child processes, unless the cached ones are up to date.
 
 `app.server.serve` does so before it becomes the server; `python -m app.server.first_screens` does only this, for an
 image or a test run. Compiled kernels are kept for the next start, which only checks that they belong to this code
@@ -12,8 +12,9 @@ cache stores the compiled kernels for the engine's process.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -21,18 +22,18 @@ from typing import Any, TextIO
 
 from compute.devices import kernel_cache
 from compute.devices.builds import watching
-from compute.devices.devices import HOST
+from compute.devices.devices import HOST, cpu_count
 from compute.engine.worker import prepare
 from compute.lab.lab import Lab
 from compute.labs import LABS
 from compute.measure import machine_roofs
 from compute.measure.benchmark import benchmark_of
 from compute.measure.verdict import pairing
-from compute.process.child import ProcessEnd
-from compute.process.tasks import Failure, Report, Result, TaskProcess
-from compute.process.watchdog import Deadlines, Loss
+from compute.process.tasks import TICK, Failure, Report, Result, TaskProcess, exchange
+from compute.process.watchdog import Deadlines
 from compute.start import start
 
+LANES = 2  # parts compiled at the same time: the longest, Diffusion, takes 0.4 of all processor time
 MOST_SECONDS = 900.0  # for all parts; a slower machine compiles on demand
 CLEAR_LINE = "\r\033[K"
 PIXELS = (512, 512), (200, 200)  # pictures at least as large as the plot, and smaller ones, which need reduction
@@ -44,10 +45,14 @@ SAMPLED, SEED = 2, 20  # steps of the second trial of a compared way; seed of it
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the advance compilation. words: the purpose of its kernels; run: can be pickled."""
+    """One part of the advance compilation.
+
+    words: the purpose of its kernels; run: can be pickled; alone: it measures, so no other part runs at the same time.
+    """
 
     words: str
     run: Callable[[], object]
+    alone: bool = False
 
 
 def first_parts() -> tuple[Part, ...]:
@@ -56,7 +61,7 @@ def first_parts() -> tuple[Part, ...]:
 
     screens = {lab: first_values(lab, parts_of(lab)) for lab in LABS}
     labs = (Part(f"the {lab.TITLE} kernels", partial(first_screen, lab, values)) for lab, values in screens.items())
-    return (*labs, Part("the measurements of this machine", machine_roofs.measure_and_keep))
+    return (*labs, Part("the measurements of this machine", machine_roofs.measure_and_keep, alone=True))
 
 
 def compile_first(out: TextIO = sys.stdout, parts: Callable[[], Sequence[Part]] = first_parts) -> bool:
@@ -70,7 +75,8 @@ def compile_first(out: TextIO = sys.stdout, parts: Callable[[], Sequence[Part]] 
     out.flush()
     try:
         kernel_cache.forget_stale()
-        fine = _compile(parts(), _Progress(out))
+        made = parts()
+        fine = _compile(made, _Progress(out, len(made)))
         if fine:
             kernel_cache.note_current()
     except OSError as error:
@@ -86,50 +92,61 @@ def main() -> int:
 
 
 def _compile(parts: Sequence[Part], progress: _Progress) -> bool:
-    """Compile each part in one child; return whether all succeeded. OSError if the child crashes or takes too long."""
-    fine, start = True, monotonic()
-    with closing(TaskProcess(leads=True, low=False)) as child:
-        for number, part in enumerate(parts, 1):
-            progress.begin(f"compiling {part.words} {number} of {len(parts)}")
-            limits = Deadlines(MOST_SECONDS - (monotonic() - start))
-            match child.run(partial(compile_part, part), limits, is_paused=progress.show_seconds):
-                case Result():
-                    progress.end(f", {progress.seconds:.0f} s")
-                case Failure(text=why):
-                    progress.end(f": failed, compiled on first use instead: {why}")
-                    fine = False
-                case Loss(text=why) | ProcessEnd(text=why):
-                    raise OSError(f"the compiling process was lost: {why}")
+    """Compile the parts in LANES children at once; return whether all succeeded.
+
+    Raise OSError if a child crashes or takes too long.
+    """
+    fine, until = True, monotonic() + MOST_SECONDS
+    waiting, running = deque(parts), dict[TaskProcess, Part]()
+    with ExitStack() as open_children:
+        idle = [
+            open_children.enter_context(closing(TaskProcess(leads=True, low=False)))
+            for _ in range(min(LANES, cpu_count(), len(parts)))
+        ]
+        while waiting or running:
+            while waiting and idle and not (running and waiting[0].alone):
+                part = waiting.popleft()
+                running[child := idle.pop()] = part
+                child.give(partial(compile_part, part), Deadlines(until - monotonic()))
+                progress.begin(part.words)
+            for child, answer in exchange(list(running), TICK):
+                if isinstance(answer, Result | Failure):
+                    progress.end(running.pop(child).words, answer.text if isinstance(answer, Failure) else "")
+                    fine &= isinstance(answer, Result)
+                    idle.append(child)
+            for child in running:
+                if lost := child.lost() or (child.end() if child.ended else None):
+                    raise OSError(f"the compiling process was lost: {lost.text}")
+            progress.show_seconds()
     return fine
 
 
 class _Progress:
-    """Writes one line per part; on a terminal, the line of the current part counts its seconds."""
+    """Writes a line for each finished part; on a terminal, a last line counts the seconds of those in progress."""
 
-    def __init__(self, out: TextIO) -> None:
-        self._out, self._live = out, out.isatty()
-        self._words, self._since = "", monotonic()
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the part began."""
-        return monotonic() - self._since
+    def __init__(self, out: TextIO, count: int) -> None:
+        self._out, self._live, self._count = out, out.isatty(), count
+        self._ended = 0
+        self._since: dict[str, float] = {}  # start of each part in progress, by its words
 
     def begin(self, words: str) -> None:
-        """Begin the line of a part."""
-        self._words, self._since = words, monotonic()
+        """Begin a part."""
+        self._since[words] = monotonic()
         self.show_seconds()
 
-    def show_seconds(self) -> bool:
-        """Update the seconds on a terminal. Return False: a compilation is never paused."""
-        if self._live:
-            self._out.write(f"{CLEAR_LINE}{self._words}, {self.seconds:.0f} s")
+    def show_seconds(self) -> None:
+        """Update the seconds on a terminal."""
+        if self._live and self._since:
+            running = ", ".join(f"{words} {monotonic() - since:.0f} s" for words, since in self._since.items())
+            self._out.write(f"{CLEAR_LINE}compiling {running}")
             self._out.flush()
-        return False
 
-    def end(self, words: str) -> None:
-        """Complete the line of a part."""
-        self._out.write(f"{CLEAR_LINE if self._live else ''}{self._words}{words}\n")
+    def end(self, words: str, why: str = "") -> None:
+        """Report a finished part. why: the reason if it failed."""
+        self._ended += 1
+        seconds = monotonic() - self._since.pop(words)
+        said = f": failed, compiled on first use instead: {why}" if why else f", {seconds:.0f} s"
+        self._out.write(f"{CLEAR_LINE if self._live else ''}{self._ended} of {self._count}: {words}{said}\n")
         self._out.flush()
 
 

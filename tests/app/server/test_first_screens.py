@@ -6,6 +6,7 @@ import io
 import os
 import re
 import time
+from dataclasses import replace
 from functools import partial
 
 import psutil
@@ -38,21 +39,22 @@ def said(*parts, out=None):
 def test_each_part_is_reported_with_its_seconds():
     fine, lines = said(FINE, REST)
     assert fine
-    assert lines == ["compiling the wave kernels 1 of 2, N s", "compiling the rest 2 of 2, N s"]
+    assert sorted(line.partition(": ")[2] for line in lines) == ["the rest, N s", "the wave kernels, N s"]
+    assert [line.partition(": ")[0] for line in lines] == ["1 of 2", "2 of 2"]
     assert (kernel_cache.folder() / kernel_cache.RECORD).is_file()
 
 
 def test_a_failed_part_is_reported_and_the_rest_continues():
-    fine, (first, second) = said(FAILING, REST)
+    fine, (first, second) = said(FAILING, replace(REST, alone=True))
     assert not fine
-    assert first.startswith("compiling the wave kernels 1 of 2: failed")
+    assert first.startswith("1 of 2: the wave kernels: failed")
     assert "no room" in first
-    assert second == "compiling the rest 2 of 2, N s"
+    assert second == "2 of 2: the rest, N s"
     assert not (kernel_cache.folder() / kernel_cache.RECORD).exists()  # so the next start tries again
 
 
 def test_a_process_that_dies_is_reported():
-    fine, lines = said(Part("the wave kernels", partial(os._exit, 3)), REST)
+    fine, lines = said(Part("the wave kernels", partial(os._exit, 3)), replace(REST, alone=True))
     assert not fine
     assert lines == [
         "not compiled in advance, but on first use: the compiling process was lost: it ended with exit code 3"
@@ -76,9 +78,40 @@ class Terminal(io.StringIO):
 def test_a_terminal_shows_each_part_while_it_is_compiled():
     out = Terminal()
     said(FINE, out=out)
-    part = f"{first_screens.CLEAR_LINE}compiling the wave kernels 1 of 1, "
-    assert out.getvalue().count(part) > 1
-    assert out.getvalue().rpartition(part)[2].endswith(" s\n")
+    assert re.search(rf"{re.escape(first_screens.CLEAR_LINE)}compiling the wave kernels \d+ s", out.getvalue())
+    assert re.search(rf"{re.escape(first_screens.CLEAR_LINE)}1 of 1: the wave kernels, \d+ s\n$", out.getvalue())
+
+
+def meet(folder, name, other):
+    """Wait until a part of the other name has begun."""
+    (folder / name).touch()
+    until = time.monotonic() + 60
+    while not (folder / other).exists():
+        assert time.monotonic() < until, f"{other} does not begin"
+        time.sleep(0.01)
+
+
+def found(folder):
+    assert {path.name for path in folder.glob("*.ended")} == {"a.ended", "b.ended"}
+
+
+def last(folder, name):
+    time.sleep(0.2)
+    (folder / f"{name}.ended").touch()
+
+
+def test_two_parts_are_compiled_at_the_same_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(first_screens, "cpu_count", lambda: 2)
+    parts = (Part(name, partial(meet, tmp_path, name, other)) for name, other in (("a", "b"), ("b", "a")))
+    fine, _ = said(*parts)
+    assert fine
+
+
+def test_a_part_that_measures_runs_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(first_screens, "cpu_count", lambda: 2)
+    parts = (Part(name, partial(last, tmp_path, name)) for name in "ab")
+    fine, lines = said(*parts, Part("the roofs", partial(found, tmp_path), alone=True))
+    assert fine, lines
 
 
 def test_current_kernels_are_not_compiled_again(monkeypatch):
