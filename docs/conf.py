@@ -94,7 +94,7 @@ def buttons(notebook: str, project: Path = Path(__file__).parents[1] / "pyprojec
     pyproject.toml; "" without one.
     """
     urls = tomllib.loads(project.read_text(encoding="utf-8"))["project"].get("urls", {})
-    at, _, repository = urls.get("Repository", "").rstrip("/").partition("://github.com/")
+    at, _, repository = urls.get("Repository", "").rstrip("/").removesuffix(".git").partition("://github.com/")
     if at != "https":
         return ""
     colab = f"https://colab.research.google.com/github/{repository}/blob/main/docs/notebooks/{notebook}"

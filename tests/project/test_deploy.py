@@ -102,10 +102,11 @@ def test_the_image_does_not_run_as_root():
     assert "useradd --create-home --uid 10001 fieldlab" in (DEPLOY / "Dockerfile").read_text()
 
 
-def test_versions_agree():
+def test_version_licence_and_address_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert (cited["version"], cited["license"]) == (project["version"], project["license"])
+    assert cited.get("repository-code") == project.get("urls", {}).get("Repository")
 
 
 def test_files_that_the_guides_name_exist():

@@ -389,5 +389,7 @@ def test_buttons_open_the_notebook_of_the_repository(tmp_path):
     links = buttons("l_curve.ipynb", project)
     assert "https://colab.research.google.com/github/someone/fieldlab/blob/main/docs/notebooks/l_curve.ipynb" in links
     assert "https://mybinder.org/v2/gh/someone/fieldlab/main?urlpath=lab/tree/docs/notebooks/l_curve.ipynb" in links
+    project.write_text('[project]\nurls = { Repository = "https://github.com/someone/fieldlab.git" }', encoding="utf-8")
+    assert buttons("l_curve.ipynb", project) == links
     project.write_text("[project]\n", encoding="utf-8")
     assert buttons("l_curve.ipynb", project) == ""
