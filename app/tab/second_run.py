@@ -59,7 +59,7 @@ class SecondRun:
     def __init__(self, session: Session, lab: type[TwoRuns], offers: Callable[[], Mapping[str, Offer]]) -> None:
         self._session, self._lab, self._offers = session, lab, offers
         self._showing = False  # whether the widgets are set from outside, not by the user
-        self._shown: Any = None  # what the widgets show
+        self._shown: Any = None  # the state that the widgets show
         self._of: tuple[str, Offer] | None = None  # the widget of the value
         self._set: Callable[[Any], object] = lambda value: None  # shows a value in that widget
         self.choice = pmui.Select(
@@ -128,7 +128,7 @@ class SecondRun:
             self.tick()
 
     def _words(self, name: str) -> str:
-        """Return what differs and what is common."""
+        """Return the sentence about the differing values."""
         values = self._session.values
         first, second = (self._lab.value_words(name, each) for each in (values, self._lab.values_of_second(values)))
         common = f"All else is equal; strokes and Reset apply to both. Both are at {self._lab.CLOCK}"

@@ -41,7 +41,7 @@ class TwoRuns(Lab):
     """Base of labs with an optional second run. second: its lab, None without one."""
 
     COMPARED: ClassVar[Mapping[str, str]] = {}  # parameters in which the runs can differ, with short names
-    CLOCK: ClassVar[str] = "the same number of steps"  # what both runs share at any moment
+    CLOCK: ClassVar[str] = "the same number of steps"  # equal in both runs at any moment, as text
 
     second_run = param.Dict(
         default={}, label="Second run", doc="Its value of one parameter by name; empty: no second run."
@@ -52,7 +52,7 @@ class TwoRuns(Lab):
     second: Self | None = None
     _second_values: Mapping[str, Any]  # of the second run, at the last call of `_prepare_second`
     _second_of: tuple[str, list[str]] = ("", [])  # the run that it belongs to, and the name of the other value
-    _second_state: Mapping[str, Any] | None = None  # a restored state that it has to take
+    _second_state: Mapping[str, Any] | None = None  # a restored state from which it has to continue
     _second_is_cold = False  # whether its next step may compile a kernel
 
     # -- values
@@ -185,7 +185,7 @@ class TwoRuns(Lab):
 
     @property
     def _clock(self) -> float:
-        """What both runs share at any moment: the number of steps."""
+        """The reading of the clock that is equal in both runs: the number of steps."""
         return self.steps
 
     def _steps_to(self, clock: float) -> int:

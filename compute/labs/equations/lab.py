@@ -667,7 +667,7 @@ class Equations(TwoRuns):
 
     @property
     def _clock(self) -> float:
-        """What both runs share at any moment: the simulated time."""
+        """The reading of the clock that is equal in both runs: the simulated time."""
         return self.t
 
     def _steps_to(self, clock: float) -> int:
