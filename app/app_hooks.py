@@ -90,6 +90,7 @@ def change_panel_and_bokeh() -> None:
 
 def warm(application: Any) -> None:
     """Start the slow tasks that the first visitor would otherwise wait for."""
+    from app.readout.first_headline import measure_first
     from app.readout.numbers import server_chip
     from app.server import admission, free_loop
     from app.server.builder import builder
@@ -100,6 +101,7 @@ def warm(application: Any) -> None:
     admission.session_limiter().warm()  # the first page needs the engines immediately
     if not server_chip():
         machine_roofs().start()
+        IOLoop.current().add_callback(measure_first)
     import app.page.page  # noqa: F401 - in advance: the import takes seconds
     from app.features import features
 
