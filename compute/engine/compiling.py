@@ -23,6 +23,7 @@ from compute.lab.lab import Lab
 
 KERNELS = JobLane("kernels", max(1, cpu_count() // 4), 30.0)  # concurrent compilations; seconds allowed for each
 KEPT = 1800.0  # seconds for which an idle process is kept: a new one needs more than a second to be ready
+IDLE = 2  # processes kept at most: each holds 160 MB of its own
 PREPARED = 3.0  # seconds from the opening of a lab, which must not be delayed, to the start of a process
 NUMPY = backend(REFERENCE).label
 LOOK = 0.05  # seconds between two checks of a job
@@ -33,7 +34,7 @@ class KernelJobs:
 
     def __init__(self, lane: JobLane = KERNELS) -> None:
         self._lane = lane
-        self._queue = JobQueue(KEPT, low=False)
+        self._queue = JobQueue(KEPT, low=False, most=IDLE)
         self._jobs = SharedJobs(size=lambda _: 1, kept=0)  # a finished job is dropped: its kernels are in the cache
         self._preparing: Job | None = None
 

@@ -72,11 +72,12 @@ MOST_KEPT = max(lane.turns for lane in (DECODE, QUICK, BRIEF, STATE, RACE, FILE)
 class JobQueue:
     """Give turns to jobs. Its lock may be acquired while a job's lock is held, never the other way round.
 
-    kept: seconds for which an idle process is kept for another job; low: processes have low priority.
+    kept: seconds for which an idle process is kept for another job; low: processes have low priority; most: number of
+    idle processes.
     fresh: a process started in advance; used: idle processes of jobs with `keeps`.
     """
 
-    def __init__(self, kept: float = KEPT, *, low: bool = True) -> None:
+    def __init__(self, kept: float = KEPT, *, low: bool = True, most: int = MOST_KEPT) -> None:
         self._kept, self._low = kept, low
         self._lock = threading.Lock()
         self._waiting: list[Queued] = []
@@ -84,7 +85,7 @@ class JobQueue:
         self._served: dict[Hashable, int] = {}  # clients with jobs here: number of their last turn
         self._count = 0
         self.fresh: SparePool[TaskProcess] = SparePool(1)
-        self.used: SparePool[TaskProcess] = SparePool(MOST_KEPT)
+        self.used: SparePool[TaskProcess] = SparePool(most)
 
     def add(self, job: Queued) -> None:
         """Append `job` to the waiting jobs; `deal` grants its turn."""
@@ -151,7 +152,8 @@ class JobQueue:
     def keep(self, process: TaskProcess) -> None:
         """Keep a process for the next job with `keeps`: starting one costs a second of processor time.
 
-        The process ends if MOST_KEPT are idle already, after USES jobs, and after `kept` seconds without a job.
+        The process ends if as many are idle as the queue keeps, after USES jobs, and after `kept` seconds without a
+        job.
         """
         if process.tasks < USES:
             self.used.add(process, self._kept)
