@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
+from urllib.parse import quote_plus
 
 from bokeh.document import Document
 from msgspec import structs
@@ -25,7 +26,7 @@ from msgspec import structs
 from app.tab.open_lab import OpenLab
 from app.tab.restore import scene_of_lab
 from compute.engine import messages
-from compute.export.link import LONGEST, NAME, RUN, packed
+from compute.export.link import LONGEST, NAME, PACE, RUN, packed
 from compute.export.scene import LONGEST_WORDS, Scene, SceneError, Style
 
 CALM = 0.3  # s without a change before the address is updated
@@ -106,7 +107,8 @@ class LabAddress:
         """Return the state that an address describes, for comparison."""
         session = self._tab.session
         frame = None if session.lab.ENDS or session.latest is None else session.latest.number
-        return dict(session.values), session.view, self._tab.controls.style(self._part()), session.playing, frame
+        controls = self._tab.controls
+        return dict(session.values), session.view, controls.style(self._part()), controls.pace, session.playing, frame
 
     def _part(self) -> str:
         frame = self._tab.session.latest
@@ -152,10 +154,11 @@ class LabAddress:
 
     @property
     def query(self) -> str:
-        """Return the address query that shows the lab's state, running if it runs; "" before the first link."""
-        session = self._tab.session
+        """Return the address query that shows the lab's state at its speed, running if it runs; "" before a link."""
+        session, pace = self._tab.session, self._tab.controls.pace
         runs = session.playing and not session.lab.ENDS
-        return f"{NAME}={self.text}" + f"&{RUN}=1" * runs if self.text else ""
+        more = f"&{RUN}=1" * runs + (f"&{PACE}={quote_plus(pace)}" if pace else "")
+        return f"{NAME}={self.text}{more}" if self.text else ""
 
     def _write(self) -> None:
         query = self.query
@@ -185,6 +188,13 @@ def asked_to_run(document: Document) -> bool:
     """Return True if the address of the page requests that the lab runs."""
     request = document.session_context.request if document.session_context else None
     return request is not None and request.arguments.get(RUN) == [b"1"]
+
+
+def asked_pace(document: Document) -> str:
+    """Return the speed that the address of the page requests, as text; "" without one."""
+    request = document.session_context.request if document.session_context else None
+    given = request.arguments.get(PACE, []) if request else []
+    return given[0].decode("utf-8", "replace") if given else ""
 
 
 # -- how much of the page is shown

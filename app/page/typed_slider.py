@@ -125,7 +125,7 @@ class TypedList:
     ) -> None:  # fmt: skip
         self.slider, self._order, self._read, self._label = slider, order, read, label
         self._own: dict[str, Any] = dict(slider.options)
-        self.field = pmui.TextInput(label=slider.label, value=self._words(), size="small", **FULL | corner(width))
+        self.field = pmui.TextInput(label=slider.label, value=self.words, size="small", **FULL | corner(width))
         self.field.param.watch(lambda *events: self._entered(), ["value", "enter_pressed"])
         slider.param.watch(lambda *events: self._follow(), ["value", "options"])
         self.panel = with_corner(slider, self.field, width)
@@ -147,22 +147,27 @@ class TypedList:
             options=dict(sorted(options.items(), key=lambda each: self._order(each[1]))), value=value
         )
 
-    def _words(self) -> str:
+    def enter(self, text: str) -> None:
+        """Set the slider to the value of a label or of another text. Raise ValueError for a text that has none."""
+        self.show(self._own[text] if text in self._own else self._read(text))
+
+    @property
+    def words(self) -> str:
+        """The label of the slider's value."""
         slider = self.slider
         return next((label for label, value in slider.options.items() if value == slider.value), "")
 
     def _follow(self) -> None:
         """Show the slider's value, unless the user is typing."""
         if self.field.value_input == self.field.value:
-            self.field.param.update(value=self._words(), error_state=False, helper_text="")
+            self.field.param.update(value=self.words, error_state=False, helper_text="")
 
     def _entered(self) -> None:
         text = str(self.field.value or "").strip()
-        if text != self._words():
+        if text != self.words:
             try:
-                value = self._own[text] if text in self._own else self._read(text)
+                self.enter(text)
             except ValueError as error:
                 self.field.param.update(error_state=True, helper_text=plain(str(error)))
                 return
-            self.show(value)
         self._follow()

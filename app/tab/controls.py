@@ -77,8 +77,8 @@ BarButton: TypeAlias = tuple[str, str, str]  # a button of the bar at the bottom
 class Controls(ValueWidgets):
     """Base class of the controls of one session.
 
-    A subclass sets `panel`; `keys`: the action of each key; and `dialogs`: components over the page that also exist
-    while the side bar is closed.
+    A subclass sets `panel`; `keys`: the action of each key; `dialogs`: components over the page that also exist
+    while the side bar is closed; and, with `use_speed`, the slider of its speed.
     """
 
     panel: Any
@@ -87,6 +87,22 @@ class Controls(ValueWidgets):
         super().__init__(session)
         self.keys: dict[str, Callable[[], object]] = {}
         self.dialogs: list[Any] = []
+        self._speed: TypedList | None = None
+        self._usual_speed = ""
+
+    def use_speed(self, speed: TypedList) -> None:
+        """Keep the slider of the lab's speed in the page's address, unless it has its present value."""
+        self._speed, self._usual_speed = speed, speed.words
+
+    @property
+    def pace(self) -> str:
+        """The lab's speed as text; "" for its initial one, and in a lab without a speed."""
+        return "" if self._speed is None or self._speed.words == self._usual_speed else self._speed.words
+
+    def apply_pace(self, pace: str) -> None:
+        """Set the lab's speed from a text of an address. Raise ValueError for one that is none."""
+        if self._speed is not None:
+            self._speed.enter(pace)
 
     def acts(self) -> list[BarButton]:
         """Return the buttons that remain while the side bar is closed, for those keys that the lab has."""
@@ -222,10 +238,9 @@ class Transport:
             label="Steps per frame", options=SPEEDS, value=session.steps_per_frame or 0, size="small", **FULL
         )
         self.speed.param.watch(lambda event: session.pace(event.new or None), "value")
-        typed = TypedList(self.speed, lambda steps: steps or inf, self._read_speed, str)
-        self.panel = pn.Column(
-            pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), typed.panel, margin=(8, 0, 0, 0)
-        )
+        self.typed_speed = TypedList(self.speed, lambda steps: steps or inf, self._read_speed, str)
+        buttons_row = pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(buttons_row, self.typed_speed.panel, margin=(8, 0, 0, 0))
 
     @staticmethod
     def _read_speed(text: str) -> int:

@@ -18,8 +18,8 @@ class SceneRestorer(Protocol):
     def busy(self) -> bool:
         """Whether a scene is being restored."""
 
-    def restore(self, scene: Scene, plays: bool = False) -> None:
-        """Restore `scene`; raise SceneError if this machine cannot. plays: run the lab afterwards."""
+    def restore(self, scene: Scene, plays: bool = False, pace: str = "") -> None:
+        """Restore `scene`; raise SceneError if this machine cannot. plays: run the lab afterwards; pace: its speed."""
 
     def fitting(self, scene: Scene) -> tuple[Scene, str]:
         """Return the scene with available backends, and the names of its unavailable backends as text."""

@@ -1,6 +1,6 @@
 """A scene as a short text for a URL: "1.…", the version, then compressed JSON without default values.
 
-In a URL it is the query parameter `scene`; the parameter `run` starts the lab.
+In a URL it is the query parameter `scene`; the parameter `run` starts the lab, and `pace` sets its speed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from compute.export.scene import LONGEST_TEXT, SCHEMA, Scene, SceneError, read, 
 
 NAME = "scene"  # query parameter of the scene
 RUN = "run"  # query parameter that starts the lab
+PACE = "pace"  # query parameter of the lab's speed, as its field shows it
 VERSION = "1"
 CHECK = 3  # leading bytes of the checksum that detects a damaged link
 LONGEST = 8000  # characters that every browser and server accepts in a URL
@@ -78,6 +79,14 @@ def link_in_query(query: str) -> tuple[str, bool]:
     except ValueError:
         return "", False
     return entries.get(NAME, [""])[0], entries.get(RUN) == ["1"]
+
+
+def pace_in_query(query: str) -> str:
+    """Return the speed in a query, as text; "" without one."""
+    try:
+        return parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20).get(PACE, [""])[0]
+    except ValueError:
+        return ""
 
 
 def _check(text: bytes) -> bytes:

@@ -19,17 +19,17 @@ pytestmark = pytest.mark.extended
 
 # The typed values by lab, group and field: none of them is a position of its slider, or rounded.
 TYPED = {
-    "Diffusion": {"Physics": {"r": "0.2437001", "Pause at step": "91234567"}},
+    "Diffusion": {"Physics": {"Steps per frame": "7", "r": "0.2437001", "Pause at step": "91234567"}},
     "Mandelbrot": {
         "Iteration": {"Maximum iterations, typed": "1 234"},
         "Display": {"Palette offset [turns]": "0.1234"},
     },
     "L-curve": {
-        "Problem": {"Noise ‖e‖ / ‖b‖": "0.0123"},
+        "Problem": {"Growth": "3 steps per frame", "Noise ‖e‖ / ‖b‖": "0.0123"},
         "Choice of λ": {"Target ribbon width": "0.0003", "Maximum steps": "1999"},
     },
     "Crossover": {"Workload": {"n from": "1001"}, "Measure": {"Sampling budget  [s]": "0.333"}},
-    "Equations": {"Physics": {"F": "0.0371234", "Pause at t": "91234567.5"}},
+    "Equations": {"Physics": {"Steps per frame": "9", "F": "0.0371234", "Pause at t": "91234567.5"}},
 }  # fmt: skip
 REFUSED = {
     "Diffusion": ("r", "0,2", "r must be a number from 0 to 0.25, with a point before its decimals, not '0,2'"),

@@ -82,6 +82,7 @@ class DiffusionControls(Controls):
         super().__init__(session)
         self.lab_view, self.notices = lab_view, notices
         self.transport = transport = Transport(session)
+        self.use_speed(transport.typed_speed)
         self.brush = Brush(session, lab_view.pictures)
         self.display = DiffusionDisplay(session, lab_view)
         groups = {

@@ -63,6 +63,7 @@ class EquationsControls(Controls):
         super().__init__(session)
         self.lab_view, self.notices = lab_view, notices
         self.transport = transport = Transport(session)
+        self.use_speed(transport.typed_speed)
         self._text, self._system = lab_view.editor.text, lab_view.editor.system
         self._sent = ""  # the text that was sent last, until the engine has applied it
         self._undone = ""  # identifies the last undo

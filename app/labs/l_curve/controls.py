@@ -91,10 +91,9 @@ class GrowthControls:
         buttons.append(self.undo.button)
         self.tempo = pmui.DiscreteSlider(label="Growth", options=TEMPI, value=1, size="small", **FULL)
         self.tempo.param.watch(lambda event: self.grow(), "value")
-        typed = TypedList(self.tempo, tempo_order, read_tempo, tempo_words, WIDE)
-        self.panel = pn.Column(
-            pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width"), typed.panel, margin=(8, 0, 0, 0)
-        )
+        self.typed_tempo = TypedList(self.tempo, tempo_order, read_tempo, tempo_words, WIDE)
+        buttons_row = pn.Row(self.run, *buttons, margin=0, sizing_mode="stretch_width")
+        self.panel = pn.Column(buttons_row, self.typed_tempo.panel, margin=(8, 0, 0, 0))
 
     def toggle(self) -> None:
         """Run or pause."""
@@ -366,6 +365,7 @@ class LCurveControls(Controls):
         self.lab_view = lab_view
         self.lambda_choice = LambdaControls(session, lab_view)
         self.growth = growth = GrowthControls(session, lab_view.set_rest, self.lambda_choice.refresh, undo=self._undo)
+        self.use_speed(growth.typed_tempo)
         self.problem = ProblemControls(session, growth.grow, growth.rush, self.lambda_choice.show_values)
         self.problem.problem.param.watch(lambda event: self._veil(), "value")
         self.compute = ComputeControls(session)

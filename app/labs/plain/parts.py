@@ -205,6 +205,7 @@ class PlainControls(Controls):
     def __init__(self, session: Session, lab_view: object, notices: Notices) -> None:
         super().__init__(session)
         self.transport = transport = Transport(session)
+        self.use_speed(transport.typed_speed)
         self.keys = transport.keys
         self.compute = ComputeControls(session)
         groups: dict[str, list[Any]] = {"Field": [], "Physics": [], "Compute": self.compute.items, "Display": []}

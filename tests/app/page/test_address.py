@@ -13,7 +13,7 @@ from PIL import Image
 
 from app.page.address import CALM, LEVELS, PERIOD, LabAddress, asked_level, asked_to_run, link_of
 from compute.engine.messages import HistoryTold
-from compute.export.link import LONGEST, RUN, link_in_query, unpacked
+from compute.export.link import LONGEST, PACE, RUN, link_in_query, pace_in_query, unpacked
 from compute.export.render import opened_at
 from compute.export.scene import MOST_STEPS, Scene, Style
 from compute.labs.diffusion import Diffusion
@@ -32,7 +32,7 @@ class Tab:
             request_history=self.ask,
         )  # fmt: skip
         self.restorer = SimpleNamespace(busy=False)
-        self.controls = SimpleNamespace(style=lambda part: Style("Inferno"), landmark=lambda: self.about)
+        self.controls = SimpleNamespace(style=lambda part: Style("Inferno"), landmark=lambda: self.about, pace="")
         self.notices = SimpleNamespace(tell=lambda kind, words: self.told.append(words))
         self.about, self.told = "hot spots", []
         self.written: list[tuple[str, bool]] = []
@@ -95,6 +95,19 @@ def test_the_address_reproduces_the_field(tab, late):
     assert not link_in_query(tab.written[-1][0])[1]
     with opened_at(scene) as again:
         np.testing.assert_array_equal(again.field(), tab.lab.field())
+
+
+@pytest.mark.parametrize("pace", ["7", "0.5 steps/s", "1&run=1"])
+def test_the_address_has_a_speed_that_was_chosen(tab, pace):
+    tab.settle()
+    tab.controls.pace = pace
+    tab.settle()
+    query, push = tab.written[-1]
+    assert (pace_in_query(f"?{query}"), link_in_query(query)[1], push) == (pace, False, False)
+    tab.controls.pace = ""
+    tab.settle()
+    assert pace_in_query(tab.written[-1][0]) == ""
+    assert PACE not in tab.written[-1][0]
 
 
 def test_the_engine_is_asked_once_a_change_and_only_when_it_has_come_to_rest(tab):

@@ -198,5 +198,17 @@ def test_typed_steps_per_frame(text, steps):
     with_lab.live.close()
 
 
+def test_the_speed_of_an_address_is_the_one_of_the_field(tab):
+    paces: list[int | None] = []
+    tab.session.pace = paces.append
+    assert tab.pace == ""
+    for text, steps in (("7", 7), ("maximum", None)):
+        tab.apply_pace(text)
+        assert (tab.pace, paces.pop()) == (text, steps)
+    with pytest.raises(ValueError, match="'maximum' or a whole number from 1 to 1000000000, not '-1'"):
+        tab.apply_pace("-1")
+    assert (tab.pace, paces) == ("maximum", [])
+
+
 def test_r_is_shown_with_three_decimals_or_all_its_digits():
     assert [r_words(r) for r in (0.2, 0.245, 0.2437, 0.24999)] == ["0.200", "0.245", "0.2437", "0.24999"]

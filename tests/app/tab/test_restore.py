@@ -111,6 +111,28 @@ def test_a_restored_lab_runs_if_the_link_or_the_user_says_so(jobs, waits, asked,
     assert not page.restorer.busy
 
 
+@pytest.mark.parametrize(
+    ("pace", "told"), [("7", []), ("", []), ("fast", ["speed is left as it is: Steps per frame must"])]
+)
+def test_the_speed_of_a_link_is_applied_after_its_values(jobs, pace, told):
+    page, applied = Page(), []
+
+    def apply_pace(text):
+        applied.append((text, page.session.values))
+        if text == "fast":
+            raise ValueError("Steps per frame must be a number")
+
+    page.tab.controls = SimpleNamespace(apply_pace=apply_pace)
+    page.restorer.restore(Scene("diffusion", VALUES), False, pace)
+    page.restorer.tick()
+    assert applied == []
+    jobs[0].end()
+    page.restorer.tick()
+    assert applied == ([(pace, VALUES)] if pace else [])
+    assert [kind for kind, _ in page.told] == ["warning"] * len(told) + ["success"]
+    assert all(words in page.told[0][1] for words in told)
+
+
 @pytest.mark.parametrize("accepts", [True, False])
 def test_a_state_is_restored_only_if_the_engine_accepts_its_size(jobs, accepts):
     """The engine may refuse the size, for example after another process has allocated the memory."""
