@@ -11,6 +11,7 @@ from typing import Any
 
 import holoviews as hv
 import numpy as np
+from bokeh.core.properties import value as fixed
 from bokeh.models import BasicTicker, ColumnDataSource, CustomJSTickFormatter, FixedTicker, NoOverlap
 from bokeh.plotting import figure
 from numpy.typing import NDArray
@@ -100,6 +101,12 @@ class CurvePlot:
     def name_axes(self, x: str, y: str) -> None:
         """Set the titles of the axes, with units."""
         self.figure.xaxis.axis_label, self.figure.yaxis.axis_label = x, y
+
+    def name_lines(self, names: Sequence[str]) -> None:
+        """Set the names of the lines in the legend."""
+        for renderer, name in zip(self._renderers, names, strict=True):
+            if (item := self._items.get(renderer)) is not None and item.label != fixed(name):
+                item.label = fixed(name)
 
     def use_logarithms(self, logarithms: bool) -> None:
         """Label the ordinate for curves of log10 of the values, or for the values."""

@@ -6,8 +6,9 @@ with a simulated time, to the same time within half a time step of the second ru
 checkpoint and restored snapshot applies to both; a new initial state starts both. Links, files, films and a restarted
 engine therefore restore both runs, as they do everything else of a lab.
 
-A frame of the first run contains the first picture of the second one as the raster SECOND, with the same colour limits.
-Its other rasters, its curves and facts, and files of data are those of the first run.
+A frame of the first run contains the first picture of the second one as the raster SECOND, with the same colour limits,
+and its profile, if any, as the curve SECOND_PROFILE. All other rasters, curves and facts, and files of data are those
+of the first run.
 
 The second run follows lazily: a lab calls `_prepare_second` before it uses its state. The attribute `run`, the id of
 the lab's unbroken run of steps, shows whether its state has been replaced since then.
@@ -29,6 +30,7 @@ from compute.lab.status import LabStatus
 from compute.lab.undo import UndoHistory
 
 SECOND = "second_run"  # the parameter, the raster of a frame and the entry of a snapshot
+PROFILE, SECOND_PROFILE = "profile", "second_profile"  # curves of a frame
 MOST_STEPS = 100  # of the second run for a step of the first: more of them would block the device
 
 
@@ -213,9 +215,10 @@ class TwoRuns(Lab):
             name: replace(first, label=f"{first.label}, {words[0]}"),
             SECOND: replace(second, label=f"{second.label}, {words[1]}"),
         }
+        lines = {SECOND_PROFILE: other.curves[PROFILE]} if PROFILE in other.curves else {}
         clocks = {f"second_{each}": other.facts[each] for each in ("step", "t") if each in other.facts}
         facts, notes = freeze({**frame.facts, **clocks}), freeze({**frame.notes, SECOND: words[1]})
-        return replace(frame, parts={**frame.parts, **pictures}, facts=facts, notes=notes)
+        return replace(frame, parts={**frame.parts, **pictures, **lines}, facts=facts, notes=notes)
 
     def _status_of_both(self, status: LabStatus) -> LabStatus:
         """Return the status of the first run with the faults of the second one."""

@@ -24,7 +24,7 @@ from app.upstream.plot_pane import PlotPane
 from compute.engine.shared_memory import MAX_PIXELS
 from compute.lab.frames import Frame
 from compute.lab.growth import FEWEST, Growth, fitted_growth
-from compute.lab.two_runs import SECOND
+from compute.lab.two_runs import PROFILE, SECOND, SECOND_PROFILE
 
 TITLES = {"field": "Field u", "laplacian": "Laplacian ∇²u"}
 UNITS = {"field": "u", "laplacian": "∇²u [1/cell²]"}
@@ -35,6 +35,7 @@ EQUATION = (  # without superscripts, which would be smaller than any other text
 )
 PALETTES = {"field": "Inferno", "laplacian": "Cool–warm"}
 OF_FIRST = ", first run"  # of two
+EXACT = "exact"  # curve of a frame
 CURVE_TITLES = ("Profile on the section line", "At the probe")
 CURVE_HEIGHT, CURVE_HEIGHT_MOST, HEADING = 168, 320, 36  # px
 BESIDE = 300  # px, minimum width of curves next to the pictures
@@ -95,7 +96,7 @@ class DiffusionView(RasterView):
             tuple(TITLES), PALETTES, UNITS, tapped=self._probe, viewed=self.request_soon, unzoomed=self.unzoom,
             section_moved=self._move_section,
         )  # fmt: skip
-        self.profile = CurvePlot("place [cells]", "u", ("profile", "exact"))
+        self.profile = CurvePlot("place [cells]", "u", (PROFILE, EXACT))
         self.series = CurvePlot("time [steps]", "u", ("probe", "fit"))
         self.series.figure.xaxis[0].ticker.min_interval = 1.0  # after a restore there is only one step
         self._samples = Samples()  # of the probe
@@ -116,8 +117,8 @@ class DiffusionView(RasterView):
             for name, pane in self._panes.items()
         }
         self._lines = [fixed_pane(curves.figure) for curves in (self.profile, self.series)]
-        self._curve_heads = [heading(words) for words in CURVE_TITLES]
-        above = self._curve_heads[:1], [self._curve_heads[1], self._growth]
+        self._probe_head = heading(CURVE_TITLES[1])
+        above = [heading(CURVE_TITLES[0])], [self._probe_head, self._growth]
         self._titled = [
             pn.Column(*words, pane, margin=0, sizing_mode="fixed")
             for words, pane in zip(above, self._lines, strict=True)
@@ -277,15 +278,16 @@ class DiffusionView(RasterView):
         self.pictures.scale(frame.rasters)
         self._head(frame)
         self._remember(frame)
-        curves = [frame.curves.get(name) for name in ("profile", "exact")]
+        second = SECOND_PROFILE in frame.curves  # the place of the exact solution
+        curves = [frame.curves.get(name) for name in (PROFILE, SECOND_PROFILE if second else EXACT)]
+        self.profile.name_lines(RUNS if second else (PROFILE, EXACT))
         self.profile.show([(c.x, c.y) if c is not None else None for c in curves])
         self._show_series(frame)
 
     def _head(self, frame: Frame) -> None:
         """Show which run a picture shows and its value, if there are two."""
         twice = self.pictures.twice and SECOND in frame.rasters
-        for pane, title in zip(self._curve_heads, CURVE_TITLES, strict=True):
-            pane.object = f"<h2>{title}{OF_FIRST * twice}</h2>"
+        self._probe_head.object = f"<h2>{CURVE_TITLES[1]}{OF_FIRST * twice}</h2>"
         for (name, raster), run in zip(self.pictures.shown(frame.rasters).items(), RUNS, strict=False):
             words = raster.label.partition(", ")[2]
             html = filled("<h2>{run}: {words}</h2>", run=run, words=words) if twice else self._heads[name]

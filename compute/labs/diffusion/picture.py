@@ -5,7 +5,7 @@ probe_x, probe_y (its cell), r, limit; laplacian_minimum and laplacian_maximum, 
 colours are set; exact_error (relative L2 on the section), mode_growth (the factor of a step), mode_p and mode_q with
 the single-mode preset; fastest_growth (magnitude of the finest mode's factor) if r exceeds the limit;
 racing_error (relative L2 over at most the central 512 x 512 cells) with the racing kernel. With a second run: its
-raster second_run, and second_step.
+raster second_run, its curve second_profile, and second_step.
 
 notes: run (id of the unbroken run of steps; frames of different runs show unrelated fields); image (fingerprint of the
 file that the field started from, "" for a preset) and kept (the retained part of it, six numbers of
@@ -28,7 +28,7 @@ from compute.lab.frames import Curve, Frame, Raster, View, freeze
 from compute.lab.image_history import image_notes
 from compute.lab.panels import Line, Panel
 from compute.lab.sections import index_at, probe_cell, section_cells, section_curve
-from compute.lab.two_runs import SECOND
+from compute.lab.two_runs import SECOND, SECOND_PROFILE
 from compute.labs.diffusion.scheme import LIMIT, fastest_growth
 from compute.measure.timing import Timing
 
@@ -42,7 +42,10 @@ PANELS: Mapping[str, Panel] = {
     "laplacian": Panel("Laplacian ∇²u", "x [cells]", "y [cells]", image="laplacian"),
     SECOND: Panel("Second run", "x [cells]", "y [cells]", image=SECOND),
     "profile": Panel(
-        "Profile on the section line", "cell", "u", lines=(Line("profile", "u"), Line("exact", "exact", "dashed"))
+        "Profile on the section line",
+        "cell",
+        "u",
+        lines=(Line("profile", "u"), Line("exact", "exact", "dashed"), Line(SECOND_PROFILE, "second run", "dotted")),
     ),
 }
 

@@ -9,7 +9,7 @@ facts: step, t, dt, limit (the bound of dt at some state, nan if unknown, inf wi
 without a finite value), integral (in units of the text) of the first picture, nonfinite (values of all fields),
 probe_x, probe_y (the cell of the probe); for each field and for the second picture, named show: probe_<name> (its value
 at the probe) and integral_<name> (the sum over the cells times dx², nan if a value is not finite). With a second run:
-its raster second_run, second_step and second_t.
+its raster second_run, its curve second_profile, second_step and second_t.
 
 notes: run (id of the unbroken run of steps), section ("row 12" or "column 34"), advice (on a scheme that does not fit
 the equations, "" if it does), undo and redo (the fields that each restores, "" if none), gone (why older ones cannot be
@@ -34,6 +34,7 @@ from compute.lab.image_history import image_notes
 from compute.lab.panels import Line, Panel
 from compute.lab.sections import probe_cell, section_cells, section_curve
 from compute.lab.two_runs import SECOND as SECOND_RUN
+from compute.lab.two_runs import SECOND_PROFILE
 from compute.labs.equations.programs import SLOTS
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ PANELS: Mapping[str, Panel] = {
     "field": Panel("", "x [cells]", "y [cells]", image="field"),
     "show": Panel("", "x [cells]", "y [cells]", image="show"),
     SECOND_RUN: Panel("", "x [cells]", "y [cells]", image=SECOND_RUN),
-    "profile": Panel("", lines=(Line("profile"),)),
+    "profile": Panel("", lines=(Line("profile"), Line(SECOND_PROFILE, "second run", "dashed"))),
 }
 SECOND = "show"  # name of the second picture; no field has it
 MOST_LABEL = 60  # characters of an expression below a picture

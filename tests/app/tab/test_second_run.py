@@ -41,13 +41,18 @@ def test_both_runs_are_shown_and_the_former_panel_comes_back():
         np.testing.assert_array_equal(levels, raster.levels)
         assert limits == first.span
     assert pictures.plots["laplacian"].mapper.palette == pictures.plots["field"].mapper.palette != before
+    for source, each in zip(tab.lab_view.profile.sources, (tab.lab, tab.lab.second), strict=True):
+        np.testing.assert_allclose(source.data["u"], each.field()[16])  # the section is in the middle
     headings = [str(pane.object) for pane in tab.lab_view._headings.values()]
     assert headings == ["<h2>First run: r = 0.2</h2>", "<h2>Second run: r = 0.15</h2>"]
     assert all(each.visible for each in tab.lab_view._columns.values())
     assert "First run: r = 0.2. Second run: r = 0.15. All else is equal" in second.panel[-1].object
     tab.controls.display.palettes.lists["field"].value = "Viridis"
     assert pictures.plots["laplacian"].mapper.palette == pictures.plots["field"].mapper.palette
+    labels = [item.label["value"] for item in tab.lab_view.profile.figure.legend[0].items]
+    assert labels == ["First run", "Second run"]
     choose(tab, second, "")
+    assert [each.visible for each in tab.lab_view.profile.figure.renderers] == [True, False]
     assert (tab.lab.second, len(second.panel)) == (None, 1)
     assert pictures.plots["laplacian"].mapper.palette == before
     assert [each.visible for each in tab.lab_view._columns.values()] == [True, False]
