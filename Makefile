@@ -82,7 +82,7 @@ thumbnails: $(VENV)/installed$(EXTRAS)  ## compute the thumbnails of places and 
 	@$(bin)/python -m app.labs.mandelbrot.bookmarks
 	@$(bin)/python -m app.labs.equations.preset_tiles
 
-constraints: $(VENV)/installed-dev$(EXTRAS)  ## write constraints.txt anew from pyproject.toml
+constraints: $(VENV)/installed-dev$(EXTRAS)  ## update constraints.txt from pyproject.toml
 	@$(bin)/pip install --quiet uv
 	@$(bin)/python .ci/constraints.py
 
