@@ -32,7 +32,7 @@ from compute.lab.lab import Lab
 STATIC = Path(__file__).parent.parent / "static"
 HEAD = "".join((STATIC / name).read_text(encoding="utf-8") for name in ("head.html", "loading.html"))
 TEMPLATE = _env.from_string("{% extends base %}\n" + HEAD)  # compiled once; Panel compiles text for each page
-WITHOUT_NAME = "@media (max-width: 1099px)"  # as for the wordmark in assets/style.css
+WITHOUT_NAME = "@media (max-width: 1239px)"  # as for the wordmark in assets/style.css
 IN_NARROW = f"@media (max-width: {SIDE_ROOM - 1}px)"
 WITH_SHORT_TABS = "@media (max-width: 1279px)"  # five tabs and all buttons need this width otherwise
 HEADER_ROW = "@media (max-width: 899px) { * { margin-left: 0 !important; margin-right: 0 !important; } }"
@@ -53,9 +53,15 @@ HEADER_SCROLLS = {
 HEADER_TABS = {
     "flexShrink": 0,
     WITH_SHORT_TABS: {
-        "& .MuiTab-root": {"minWidth": 0, "padding": "8px 4px", "fontSize": "0.875rem", "letterSpacing": 0}
+        "& .MuiTab-root": {"padding": "8px 4px", "fontSize": "max(14px, min(0.875rem, 1.3vw))", "letterSpacing": 0}
     },
-    "& .MuiTab-root": {"color": "var(--ink)"},
+    # In presenter mode 1rem is 23 px, for which a projector of 1280 px has no room.
+    "& .MuiTab-root": {
+        "color": "var(--ink)",
+        "minWidth": 0,
+        "padding": "8px min(16px, 0.8vw)",
+        "fontSize": "min(1rem, 1.35vw)",
+    },
     "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
     "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},
 }

@@ -113,6 +113,26 @@ def test_presenter_mode_cuts_nothing_and_is_legible_from_the_back_row(at, lab):
 
 
 @pytest.mark.parametrize("presenting", [False, True])
+def test_the_header_fits_into_each_width_at_which_it_does_not_scroll(at, presenting):
+    shown = at("Diffusion")
+    page = shown.page
+    beyond = "(all) => all.filter((one) => one.getBoundingClientRect().right > innerWidth).map((one) => one.ariaLabel)"
+    if presenting:
+        shown.key("p")
+        page.get_by_role("toolbar").wait_for()
+    try:
+        for width in (840, 940, 1024, 1100, 1239, 1240, 1279, 1280, 1366):
+            resize(page, width, 768)
+            found = page.locator("header [role=tab], header button")
+            assert found.count() > len(TITLES) + 5
+            assert comes(page, lambda found=found: not found.evaluate_all(beyond)), (width, found.evaluate_all(beyond))
+    finally:
+        if presenting:
+            shown.key("p")
+            shown.until(lambda: not page.locator(".bar.presenting").count())
+
+
+@pytest.mark.parametrize("presenting", [False, True])
 def test_the_plot_of_the_second_panel_fits(at, presenting):
     """It is next to the picture or below it, not larger, and not a strip; on a phone also below the editor."""
     shown = at("Equations")
