@@ -32,6 +32,7 @@ PATIENCE = 240.0  # s: the first visit compiles all kernels
 CALM = 1500  # ms before a picture: theme transitions, growing curves, a headline that becomes more precise
 MOST_BYTES = 100_000  # per picture
 QUALITIES = (82, 70, 55, 40)  # of WebP; the first one below MOST_BYTES is used
+MEASURING = re.compile("^measuring", re.IGNORECASE)  # the headline, and a bar without a time
 LABS = {
     "diffusion": "Diffusion", "mandelbrot": "Mandelbrot", "l_curve": "L-curve", "crossover": "Crossover",
     "equations": "Equations",
@@ -57,6 +58,11 @@ class Walk(SideBar):
         if self.page.evaluate("document.documentElement.dataset.scheme") != self.scheme:
             self.toggle_theme()
 
+    def settle(self) -> None:
+        """Wait until all times are measured and no note covers the page."""
+        self.until(lambda: self.page.get_by_text(MEASURING).count() == 0)
+        self.until(lambda: self.page.get_by_role("alert").locator("visible=true").count() == 0)
+
     def other(self, address: str, size: tuple[int, int]) -> Page:
         """Open another page of the server in a new browser context: a phone, a second window or a frame."""
         page = self.browser.new_page(
@@ -76,7 +82,7 @@ def of_lab(name: str) -> State:
     def shown(walk: Walk) -> Iterator[Page]:
         walk.lab(name)
         walk.page.wait_for_timeout(4 * CALM)
-        walk.until(lambda: walk.page.get_by_text(re.compile("^Measuring")).count() == 0)
+        walk.settle()
         if name == "diffusion":
             walk.key("r")  # the spots fade within seconds
         if name == "l_curve":
@@ -224,7 +230,7 @@ def seahorses(walk: Walk) -> Iterator[Page]:
     walk.group("Place")
     walk.page.get_by_label("Go to Seahorses 3e5", exact=True).click()
     walk.until(lambda: "Complete" in walk.status() and "zoom 3.0e5" in walk.status())
-    walk.until(lambda: walk.page.get_by_text(re.compile("^Measuring")).count() == 0)
+    walk.settle()
     walk.key("o")
     walk.key("j")
     walk.page.mouse.move(700, 500)
