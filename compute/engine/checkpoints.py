@@ -15,6 +15,7 @@ from compute.engine.messages import CheckpointMessage, RecordingOffset
 from compute.engine.sending import EventSender
 from compute.engine.shared_memory import BlobWriter, NoSharedMemory
 from compute.lab.lab import Lab
+from compute.lab.two_runs import SECOND
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +103,12 @@ class Checkpointer:
 
 
 def all_finite(snapshot: Mapping[str, Any]) -> bool:
-    """Return whether the arrays of a snapshot contain no NaN or inf, by their float64 sums, in one pass."""
+    """Return whether the arrays of a snapshot, and of a second run in it, contain no NaN or inf.
+
+    This is determined by their float64 sums, in one pass.
+    """
+    if SECOND in snapshot and not all_finite(snapshot[SECOND]):
+        return False
     arrays = [value for value in snapshot.values() if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
     with np.errstate(over="ignore", invalid="ignore"):
         return all(np.isfinite(array.sum(dtype=np.float64)) for array in arrays)

@@ -389,8 +389,9 @@ class LabHost:
     @contextmanager
     def _allow_time(self, what: str = "") -> Iterator[None]:
         """Announce work that may exceed the usual deadline: a kernel's first call, or any work on a large field."""
-        cold = what in self._cold or (bool(what) and self.lab.status.cold)
-        seconds = COMPILING if cold else self._allowance
+        status = self.lab.status
+        cold = bool(what) and (what in self._cold or status.cold)
+        seconds = COMPILING if cold else max(self._allowance, status.longest_call)
         if seconds < NOTICEABLE:
             yield
             return

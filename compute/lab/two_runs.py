@@ -19,6 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import param
@@ -32,6 +33,7 @@ from compute.lab.undo import UndoHistory
 SECOND = "second_run"  # the parameter, the raster of a frame and the entry of a snapshot
 PROFILE, SECOND_PROFILE = "profile", "second_profile"  # curves of a frame
 MOST_STEPS = 100  # of the second run for a step of the first: more of them would block the device
+BYTES_PER_SECOND = 100e6  # of both runs in the slowest plausible step, as in compute/engine/lab_host.py
 
 
 def alone(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,10 +54,11 @@ class TwoRuns(Lab):
     run: str  # id of the unbroken run of steps that the state belongs to
     earlier: UndoHistory
     second: Self | None = None
-    _second_values: Mapping[str, Any]  # of the second run, at the last call of `_prepare_second`
+    _second_values: Mapping[str, Any] = MappingProxyType({})  # of the second run, at the last call of `_prepare_second`
     _second_of: tuple[str, list[str]] = ("", [])  # the run that it belongs to, and the name of the other value
     _second_state: Mapping[str, Any] | None = None  # a restored state from which it has to continue
     _second_is_cold = False  # whether its next step may compile a kernel
+    _second_steps = 1.0  # the number of its steps for a step of the first; the largest number after a change of values
 
     # -- values
 
@@ -126,7 +129,7 @@ class TwoRuns(Lab):
 
     def _prepare_second(self) -> Self | None:
         """Return the second run, up to date: created, updated, in the state of the first one if that was replaced."""
-        if not self.second_run:
+        if not self._values[SECOND]:
             self._close_second()
             return None
         values, belongs = self.values_of_second(self.values()), (self.run, list(self.second_run))
@@ -138,7 +141,8 @@ class TwoRuns(Lab):
             self._second_is_cold |= any(values[name] != self._second_values[name] for name in self.STRUCTURAL)
             with second.earlier.resting():
                 second.update(**values)
-        self._second_values = values
+        if values != self._second_values:
+            self._second_values, self._second_steps = values, MOST_STEPS
         if second.interim is not self.interim:
             second.set_interim(self.interim)
         if belongs != self._second_of:
@@ -183,7 +187,7 @@ class TwoRuns(Lab):
                     "first run"
                 )
             self.second.advance(more)
-        self._second_is_cold = False
+        self._second_is_cold, self._second_steps = False, max(1, done / steps)
 
     @property
     def _clock(self) -> float:
@@ -228,7 +232,9 @@ class TwoRuns(Lab):
         if status.healthy and not other.healthy:
             why = other.why or "its field holds values that are not finite (NaN or inf)"
             status = replace(status, healthy=False, why=f"second run: {why}")
-        return replace(status, cold=status.cold or other.cold or self._second_is_cold)
+        of_step = self.predicted_bytes(**self.values()) / BYTES_PER_SECOND
+        longest = max(status.longest_call, of_step * self._second_steps)
+        return replace(status, cold=status.cold or other.cold or self._second_is_cold, longest_call=longest)
 
     @abstractmethod
     def _held_limits(self) -> tuple[float, float] | None:

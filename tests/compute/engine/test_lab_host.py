@@ -35,11 +35,12 @@ from tests.compute.engine.faulty import Faulty, QuietSender
 
 def test_only_finite_states_are_good():
     good = {"field": np.ones((3, 3), np.float32), "steps": 3, "image": None, "mask": np.zeros(3, bool)}
-    assert all_finite(good)
+    assert all_finite({**good, "second_run": good})
     for bad in (nan, inf, -inf):
         field = np.ones((3, 3), np.float32)
         field[1, 2] = bad
         assert not all_finite({**good, "field": field})
+        assert not all_finite({**good, "second_run": {"field": field}})
     assert not all_finite({"field": np.array([inf, -inf])})
 
 

@@ -93,6 +93,15 @@ def test_runs_with_different_time_steps_show_the_same_time(first, other):
         require_same(lab.second, alone)
 
 
+def test_the_engine_learns_how_long_a_step_of_both_runs_may_take():
+    with Equations(**SMALL, text=HEAT, time_step=0.5, second_run={"time_step": 0.05}) as lab:
+        unknown = lab.status.longest_call
+        lab.advance(3)
+        assert lab.status.longest_call == pytest.approx(unknown * 10 / MOST_STEPS)
+        lab.update(second_run={"time_step": 0.06})
+        assert lab.status.longest_call == unknown
+
+
 def test_a_far_smaller_time_step_is_refused():
     lab = Equations(**SMALL, text=HEAT, time_step=1.0, second_run={"time_step": 0.5 / MOST_STEPS})
     with lab, pytest.raises(ValueError, match="second_run: its time step is too small"):
