@@ -156,10 +156,10 @@ class _Progress:
 def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
     """Run the first actions of a tab of `lab`: advance until all kernels are compiled, draw, compare.
 
-    Prepare the host's engine first, since the comparison uses that engine even for a tab on a GPU. The first headline
-    of the comparison is of two ways: for a tab on a GPU, the other way is a kernel of the host.
+    Prepare the host's engine before the comparison, which uses that engine even for a tab on a GPU, and after the lab's
+    own kernels: meanwhile another child has cached the common ones. The first headline of the comparison is of two
+    ways: for a tab on a GPU, the other way is a kernel of the host.
     """
-    prepare(HOST)
     with closing(lab(**values)) as live:
         quiet = 0
         for _ in range(MOST_SLICES):
@@ -172,6 +172,7 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
                 break
         live.snapshot()
         compared = benchmark_of(lab).rules is not None
+    prepare(HOST)
     if compared:
         _be_compared(lab, values)
         challenger, opponent, _ = pairing(values, [one.name for one in lab.backends()])
