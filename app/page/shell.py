@@ -52,15 +52,15 @@ HEADER_SCROLLS = {
 }  # fmt: skip
 HEADER_TABS = {
     "flexShrink": 0,
-    WITH_SHORT_TABS: {
-        "& .MuiTab-root": {"padding": "8px 4px", "fontSize": "max(14px, min(0.875rem, 1.3vw))", "letterSpacing": 0}
-    },
     # In presenter mode 1rem is 23 px, for which a projector of 1280 px has no room.
     "& .MuiTab-root": {
         "color": "var(--ink)",
         "minWidth": 0,
         "padding": "8px min(16px, 0.8vw)",
         "fontSize": "min(1rem, 1.35vw)",
+    },
+    WITH_SHORT_TABS: {  # after the rule for all widths, which it replaces
+        "& .MuiTab-root": {"padding": "8px 4px", "fontSize": "max(14px, min(0.875rem, 1.3vw))", "letterSpacing": 0}
     },
     "& .MuiTab-root.Mui-selected": {"color": "var(--accent)"},
     "& .MuiTabs-indicator": {"backgroundColor": "var(--accent)", "height": "3px"},
