@@ -7,7 +7,7 @@ from app.upstream.fix import PANEL_ESM, Code, Fix
 FIX = Fix(
     name="early_visibility",
     package="panel",
-    versions="1.9",
+    versions="1.9, 1.10",
     kind="fault",
     purpose="the rest of a message was lost if it showed a text in a part of the page that was not drawn yet",
     report=(
@@ -16,5 +16,5 @@ FIX = Fix(
         "\"Cannot read properties of undefined (reading 'style')\", and the remaining events of the patch are not "
         "applied. Return from the callback if there is no container, as set_html does."
     ),
-    replaces=(Code(f"{PANEL_ESM}/html.js:HTMLView.connect_signals", ("b6fe66b11530",)),),
+    replaces=(Code(f"{PANEL_ESM}/html.js:HTMLView.connect_signals", ("b6fe66b11530", "9c526bedc895")),),
 )
