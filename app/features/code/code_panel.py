@@ -34,7 +34,10 @@ NARROW, WIDE = "min(680px, calc(100vw - 32px))", "calc(100vw - 32px)"  # of the 
 PLACE = {**CARD, "z-index": "1245", "width": NARROW, "height": CARD["max-height"], "overflow-x": "hidden"}
 HEAD = {"position": "sticky", "top": "0", "z-index": "2", "background": "var(--paper)", "padding-bottom": "4px"}
 FIELD = {"size": "small", "margin": (8, 4), "sizing_mode": "stretch_width"}
-PLAIN = {"& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 10px", "lineHeight": 1.3}}
+PLAIN = {
+    "& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 10px", "lineHeight": 1.3},
+    "@media (max-width: 599px)": {"flexWrap": "wrap", "maxWidth": "calc(100vw - 148px)"},  # next to title and Close
+}
 QUIET = {"color": "var(--muted)", "fontStyle": "italic"}
 GREY = {"& .MuiToggleButton-root:nth-of-type(n+2)": QUIET}  # all except the source
 MOST = 8  # jobs that a panel remembers; others are in the store, or are made again
