@@ -36,7 +36,11 @@ HEAD = {"position": "sticky", "top": "0", "z-index": "2", "background": "var(--p
 FIELD = {"size": "small", "margin": (8, 4), "sizing_mode": "stretch_width"}
 PLAIN = {
     "& .MuiToggleButton-root": {"whiteSpace": "nowrap", "padding": "4px 10px", "lineHeight": 1.3},
-    "@media (max-width: 599px)": {"flexWrap": "wrap", "maxWidth": "calc(100vw - 148px)"},  # next to title and Close
+    "@media (max-width: 599px)": {  # several rows next to the title and Close
+        "flexWrap": "wrap",
+        "maxWidth": "calc(100vw - 148px)",
+        "& .MuiToggleButton-root": {"flex": "0 0 auto", "width": "auto"},
+    },
 }
 QUIET = {"color": "var(--muted)", "fontStyle": "italic"}
 GREY = {"& .MuiToggleButton-root:nth-of-type(n+2)": QUIET}  # all except the source
