@@ -61,6 +61,7 @@ def measure_first(lab: type[Lab] = LABS[0]) -> None:
         """Open a lab on the engine; its events arrive on the engine's thread."""
 
         def forward(event: Any) -> None:
+            """Pass on an event, and process it on the loop."""
             on_event(event)
             loop.add_callback(first.tick)
 

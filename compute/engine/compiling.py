@@ -41,7 +41,7 @@ class KernelJobs:
     def prepare(self, task: Callable[..., Any] | None) -> None:
         """Start a process for the next job, which `task` prepares. Do nothing without a task, or if a process exists.
 
-        A job that is asked for meanwhile waits for this process.
+        A job requested meanwhile waits for this process.
         """
         if task is not None and not self._queue.used.pids and self._queue.counts() == (0, 0):
             self._preparing = Job(task, self._lane, queue=self._queue, keeps=True)

@@ -45,6 +45,16 @@ class EquationsPage(SideBar):
         found = re.search(r"step ([\d ]+)", self.status().replace("\N{NO-BREAK SPACE}", " "))
         return int(found[1].replace(" ", "")) if found else -1
 
+    def mend_lap(self) -> None:
+        """Go to the error in the text, which is "lpa", replace it by "lap" and apply the text."""
+        self.page.get_by_role("button", name="Go to the error").click()
+        self.until(lambda: self.text.evaluate(PLACE) == "lpa")
+        for _ in "lpa":
+            self.page.keyboard.press("Delete")
+        self.page.keyboard.type("lap")
+        self.page.keyboard.press("Control+Enter")
+        self.page.locator(".fault").wait_for(state="hidden")
+
     def run(self) -> None:
         """Run the lab, and wait for its next step."""
         before = self.step()
@@ -83,13 +93,7 @@ def test_a_mistake_is_shown_with_its_place_and_mended_while_the_lab_runs(lab):
     before = lab.step()
     lab.until(lambda: lab.step() > before)  # the previous equations run on
     assert page.get_by_role("slider", name=re.compile(r"D \(0 to 1\)")).count()
-    page.get_by_role("button", name="Go to the error").click()
-    lab.until(lambda: lab.text.evaluate(PLACE) == "lpa")
-    for _ in "lpa":
-        page.keyboard.press("Delete")
-    page.keyboard.type("lap")
-    page.keyboard.press("Control+Enter")
-    fault.wait_for(state="hidden")
+    lab.mend_lap()
     page.get_by_role("slider", name=re.compile(r"k \(0.04 to 0.07\)")).first.wait_for()
     page.get_by_role("heading", name="u*v^2").wait_for()
     first = lab.until(lambda: page.evaluate(PICTURES))

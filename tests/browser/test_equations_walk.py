@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import Tabs
 from tests.browser.lab_page import ALL_MODELS, OPENING
-from tests.browser.test_equations import GRAY_SCOTT, PICTURES, PLACE, WRITTEN, EquationsPage
+from tests.browser.test_equations import GRAY_SCOTT, PICTURES, WRITTEN, EquationsPage
 
 pytestmark = pytest.mark.extended
 
@@ -39,13 +39,7 @@ def type_with_a_mistake(lab):
     page.keyboard.type(f"u_t = {first}".replace("lap", "lpa"))
     page.keyboard.insert_text("\n" + others[0])
     page.locator(".fault").get_by_text("did you mean 'lap'?").wait_for()
-    page.get_by_role("button", name="Go to the error").click()
-    lab.until(lambda: lab.text.evaluate(PLACE) == "lpa")
-    for _ in "lpa":
-        page.keyboard.press("Delete")
-    page.keyboard.type("lap")
-    page.keyboard.press("Control+Enter")
-    page.locator(".fault").wait_for(state="hidden")
+    lab.mend_lap()
     lab.until(lambda: page.get_by_role("slider", name=NUMBER).count())
 
 

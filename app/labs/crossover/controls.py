@@ -30,7 +30,7 @@ from compute.ways.catalogue import workload, workloads
 from compute.ways.finding import BEST_CPU, BEST_GPU
 from compute.ways.workload import Way
 
-ONLY_RECORDED = "Recorded numbers only: nothing is measured. “Numbers” in another lab's details switches back."
+NOTHING_MEASURED = "Recorded numbers only: nothing is measured. “Numbers” in another lab's details switches back."
 
 
 class SweepControls:
@@ -44,7 +44,7 @@ class SweepControls:
         self.run = pmui.Button(label="Run", icon="play_arrow", size="medium", margin=(2, 4, 2, 8), width=104)
         self.run.on_click(lambda event: self.toggle())
         self._again = icon("replay", "Restart (R)", self.restart, align="center")
-        self._reason = html_pane(f"<p class='absent'>{ONLY_RECORDED}</p>", margin=(0, 8), visible=False)
+        self._reason = html_pane(f"<p class='absent'>{NOTHING_MEASURED}</p>", margin=(0, 8), visible=False)
         buttons = pn.Row(self.run, self._again, margin=0, sizing_mode="stretch_width")
         self.panel = pn.Column(buttons, self._reason, margin=(8, 0), sizing_mode="stretch_width")
         session.param.watch(lambda event: self._played(), "playing")
@@ -70,13 +70,13 @@ class SweepControls:
         """Follow the session, which a link or a story may also run."""
         if self.only_recorded and self.session.playing:
             self.session.later(lambda: self.session.play(False))
-            self._tell("info", ONLY_RECORDED)
+            self._tell("info", NOTHING_MEASURED)
         self.refresh()
 
     def toggle(self) -> None:
         """Run or pause; restart a complete sweep."""
         if self.only_recorded:
-            self._tell("info", ONLY_RECORDED)
+            self._tell("info", NOTHING_MEASURED)
         elif self.finished:
             self.restart()
         else:
@@ -85,7 +85,7 @@ class SweepControls:
     def restart(self) -> None:
         """Discard the measurements and run."""
         if self.only_recorded:
-            self._tell("info", ONLY_RECORDED)
+            self._tell("info", NOTHING_MEASURED)
             return
         self.session.answered = False  # the visible frame belongs to the previous sweep
         self.session.act("reset")

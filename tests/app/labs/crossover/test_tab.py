@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from bokeh.models import LogAxis, Range1d
 
-from app.labs.crossover.controls import ONLY_RECORDED, CrossoverControls
+from app.labs.crossover.controls import NOTHING_MEASURED, CrossoverControls
 from app.labs.crossover.findings import finding_html, sentence_html, verdicts
 from app.labs.crossover.labels import WayStyle, duration, quartiles, rate, way_styles
 from app.labs.crossover.programs import highlighted, trap_result
@@ -405,7 +405,7 @@ def test_nothing_runs_while_only_recorded_numbers_are_shown():
     assert "switches back" in sweep.panel[-1].object
     for run in (controls.keys[" "], controls.keys["r"], partial(session.play, True)):
         run()
-        assert (session.playing, told.pop()) == (False, ONLY_RECORDED)
+        assert (session.playing, told.pop()) == (False, NOTHING_MEASURED)
     controls.show_only_recorded(False)
     assert (sweep.run.disabled, sweep.panel[-1].visible, shown.value) == (False, False, "absent")
     controls.keys[" "]()
