@@ -257,7 +257,10 @@ class Session(SessionStatus):
 
     def step(self) -> None:
         """Advance by one step, and stay paused."""
-        self.play(False)
+        if self.playing:
+            self.play(False)
+        elif isinstance(self.state, Live):  # without a pause, which would cancel an earlier step that waits
+            self.state = Live()
         self._request(lambda handle: handle.step(1))
 
     def pace(self, steps: int | None) -> None:

@@ -244,9 +244,10 @@ class LambdaControls(ValueWidgets):
         grid, lam = frame.curves["width"].x, self.session.values["lam"] or frame.facts["lam"]
         if not (len(grid) > 1 and lam > 0):
             return
-        if (number := self.lab_view.notation.of(lam)) != self._number:  # an error stays until λ changes
+        if (number := self.lab_view.notation.of(lam)) != self._number:
             self._number = number
-            self.lam.show(number)
+            if not self.lam.panel.error_state:  # an error stays until the user chooses λ, or its rule
+                self.lam.show(number)
         low, high = (round(float(np.log10(end)), 2) for end in (grid[0], grid[-1]))
         position, words = min(max(round(float(np.log10(lam)), 2), low), high), self.lab_view.notation.words(lam)
         slide = self.slide

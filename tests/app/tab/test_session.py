@@ -77,6 +77,13 @@ def test_an_earlier_change_is_put_back_after_a_later_one(page, restored):
     assert (page.session.values["level"], shown_level(page)) == (0.25, 0.25)
 
 
+def test_each_of_several_quick_steps_is_computed(page):
+    for _ in range(20):
+        page.session.step()
+    page.until(lambda: page.session.latest.facts["step"] >= 20)
+    assert page.session.latest.facts["step"] == 20
+
+
 def test_confirmed_values_are_another_object_once_one_of_them_changes(page):
     """The live comparison detects changes by identity."""
     before = page.session.confirmed

@@ -95,12 +95,13 @@ def test_the_slider_picks_its_lambda_and_every_view_follows(tab):
     assert choice.slide.value_label == tab.lab_view.notation.words(lam)
 
 
-def test_an_error_of_the_typed_lambda_stays_until_lambda_changes(tab):
+def test_an_error_of_the_typed_lambda_stays_until_the_user_chooses_lambda(tab):
     field = tab.controls.lambda_choice.lam.panel
     shown = field.value
     assert float(shown) == pytest.approx(tab.session.latest.facts["lam"], rel=1e-5)  # that of the rule
+    tab.lab_view.take_rule("gcv")
     field.value = "-1"
-    tab.see()
+    tab.see()  # a frame with the λ of the rule
     assert (field.value, field.error_state) == ("-1", True)
     lam = tab.slide(0.01)
     assert (float(field.value), field.error_state) == (pytest.approx(lam, rel=1e-5), False)
