@@ -79,6 +79,8 @@ class Controls(ValueWidgets):
 
     A subclass sets `panel`; `keys`: the action of each key; `dialogs`: components over the page that also exist
     while the side bar is closed; and, with `use_speed`, the slider of its speed.
+
+    only_recorded: whether the page shows recorded numbers only, so that nothing is measured.
     """
 
     panel: Any
@@ -87,6 +89,7 @@ class Controls(ValueWidgets):
         super().__init__(session)
         self.keys: dict[str, Callable[[], object]] = {}
         self.dialogs: list[Any] = []
+        self.only_recorded = False
         self._speed: TypedList | None = None
         self._usual_speed = ""
 
@@ -128,7 +131,8 @@ class Controls(ValueWidgets):
         """Update the controls from the latest frames; called a few times a second."""
 
     def show_only_recorded(self, only: bool) -> None:
-        """Follow whether the page shows recorded numbers only; a lab that measures on request measures nothing then."""
+        """Set `only_recorded`; a lab that measures on request also disables what starts a measurement."""
+        self.only_recorded = only
 
     def close(self) -> None:
         """Stop the tasks of the controls, when the page closes."""

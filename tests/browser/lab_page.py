@@ -160,6 +160,7 @@ class SideBar:
             yield
         finally:
             self.page.set_viewport_size(before)
+        self.still(lambda: plots(self.page), 0.5)  # a click during the new layout may hit another element
 
     def fits_the_window(self) -> None:
         """Wait until nothing needs scrolling.

@@ -58,6 +58,7 @@ def opened(planted, lasting):
 def lab(opened, lasting, allowed_errors):
     opened.page.keyboard.press("Escape")  # a menu that a failed test left open
     opened.turn("Crossover")
+    opened.shows("Crossover")
     opened.group("Workload")
     yield opened
     lasting.complain(allowed_errors)

@@ -382,7 +382,9 @@ class CrossoverControls(Controls):
 
     def show_only_recorded(self, only: bool) -> None:
         """Measure nothing, and draw all recorded curves, while the page shows recorded numbers only."""
-        if only != self.sweep.only_recorded:
+        if only != self.only_recorded:
+            super().show_only_recorded(only)
+            self.lab_view.traps.bar(NOTHING_MEASURED if only else "")
             self.sweep.show_only_recorded(only)
             self.compare.recorded.value = RECORDED_SHOWN[int(only)]
 

@@ -161,6 +161,7 @@ class TrapsView:
 
     def __init__(self, run: Callable[[Trap], object]) -> None:
         self._run_trap, self._results = run, dict[str, tuple[Numbers | str, Numbers | str]]()
+        self._barred = ""  # why no program may run
         names = {trap.title: trap.name for trap in traps()}
         self.chooser = pmui.Select(
             label="Trap", options=names, value=traps()[0].name, size="small", width=320, margin=(8, 8, 8, 24)
@@ -203,6 +204,11 @@ class TrapsView:
             self._results[name] = wrong, right
             self._write()
 
+    def bar(self, why: str) -> None:
+        """Run no program, and show why; "" allows programs again."""
+        self._barred = why
+        self._write()
+
     def _run(self) -> None:
         self._seen.object = "<div class='seen'><p class='quiet'>Running both programs …</p></div>"
         self._run_trap(self.trap)
@@ -210,19 +216,24 @@ class TrapsView:
     def _write(self) -> None:
         trap = self.trap
         gone = next((side for side in (trap.wrong, trap.right) if side.missing), None)
-        self.button.disabled = gone is not None
-        self._seen.object = trap_result(trap, gone, self._results.get(trap.name))
+        self.button.disabled = gone is not None or bool(self._barred)
+        self._seen.object = trap_result(trap, gone, self._results.get(trap.name), self._barred)
 
 
-def trap_result(trap: Trap, gone: TrapProgram | None, result: tuple[Numbers | str, Numbers | str] | None) -> str:
-    """Return the results of both programs as HTML; gone: the program that cannot run here, if any."""
+def trap_result(
+    trap: Trap, gone: TrapProgram | None, result: tuple[Numbers | str, Numbers | str] | None, barred: str = ""
+) -> str:
+    """Return the results of both programs as HTML.
+
+    gone: the program that cannot run here, if any; barred: why no program may run, "" if they may.
+    """
     if gone is not None:
         line = f" <code>{escape(gone.backend.install)}</code>" if gone.backend.install else ""
         words = f"<p class='quiet'>Cannot run here: {escape(gone.missing or '')}.{line}</p>"
         return f"<div class='seen'>{words}</div>"
     if result is None:
-        about = "; ".join(trap.seen.values())
-        return f"<div class='seen'><p class='quiet'>Measured: {escape(about)}.</p></div>"
+        words = barred or f"Measured: {'; '.join(trap.seen.values())}."
+        return f"<div class='seen'><p class='quiet'>{escape(words)}</p></div>"
     failed = [words for words in result if isinstance(words, str)]
     if failed:
         return f"<div class='seen'><p class='wrong'>{escape('; '.join(failed))}</p></div>"

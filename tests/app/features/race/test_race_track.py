@@ -37,7 +37,8 @@ def page(monkeypatch):
     made = SimpleNamespace(told=[], waiting=[])
     made.document = SimpleNamespace(add_timeout_callback=lambda call, _ms: made.waiting.append(call))
     notices = SimpleNamespace(tell=lambda _kind, text: made.told.append(text))
-    made.current = SimpleNamespace(drawn=False, notices=notices, session=SimpleNamespace(values={}, lab=Diffusion))
+    session, controls = SimpleNamespace(values={}, lab=Diffusion), SimpleNamespace(only_recorded=False)
+    made.current = SimpleNamespace(drawn=False, notices=notices, session=session, controls=controls)
     return made
 
 
@@ -56,6 +57,12 @@ def test_a_press_before_the_plots_are_drawn_is_heard_once_they_are(page, shown):
         page.current = SimpleNamespace(drawn=True)
     page.waiting.pop()()
     assert (page.told, page.waiting) == (["No race here: there is one backend."] * shown, [])
+
+
+def test_a_page_with_recorded_numbers_only_does_not_race(page):
+    page.current.drawn = page.current.controls.only_recorded = True
+    RaceTrack(page).toggle()
+    assert page.told == [f"No race here: {race.ONLY_RECORDED}."]
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +101,7 @@ def racing(page, monkeypatch):
     page.document.remove_periodic_callback = page.waiting.remove
     page.current.drawn, page.current.show = True, lambda shown: None
     page.current.session.latest = None
-    page.current.controls = SimpleNamespace(style=lambda _part: Style())
+    page.current.controls.style = lambda _part: Style()
     track = RaceTrack(page)
 
     def ended():

@@ -397,17 +397,21 @@ def test_nothing_runs_while_only_recorded_numbers_are_shown():
     told: list[str] = []
     notices: Any = SimpleNamespace(tell=lambda kind, text: told.append(text))
     controls = CrossoverControls(session, CrossoverView(session, (1200, 800)), notices)
-    sweep, shown = controls.sweep, controls.compare.recorded
+    sweep, shown, view = controls.sweep, controls.compare.recorded, controls.lab_view.traps
+    view.chooser.value = "first_call"  # its programs run on the CPU
+    assert not view.button.disabled
     controls.keys[" "]()
     assert session.playing
     controls.show_only_recorded(True)
     assert (session.playing, sweep.run.disabled, shown.value) == (False, True, "all")
     assert "switches back" in sweep.panel[-1].object
+    assert (view.button.disabled, "nothing is measured" in view._seen.object) == (True, True)
     for run in (controls.keys[" "], controls.keys["r"], partial(session.play, True)):
         run()
         assert (session.playing, told.pop()) == (False, NOTHING_MEASURED)
     controls.show_only_recorded(False)
     assert (sweep.run.disabled, sweep.panel[-1].visible, shown.value) == (False, False, "absent")
+    assert (view.button.disabled, "nothing is measured" in view._seen.object) == (False, False)
     controls.keys[" "]()
     assert (session.playing, told) == (True, [])
     session.live.close()
