@@ -5,7 +5,7 @@ Bounds, label and choices of a widget come from the lab's parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import floor, isclose, isfinite, log10
@@ -105,6 +105,23 @@ def decimals(number: float) -> int:
         return 0
     most = max(0, 2 - floor(log10(abs(number))))
     return next((few for few in range(most) if isclose(round(number, few), number, rel_tol=1e-9)), most)
+
+
+def set_options(widget: Widget, options: Mapping[str, Any] | Sequence[str], value: Any) -> None:
+    """Set the options (label -> value, or a list) and the value of a drop-down.
+
+    The browser identifies an option by its label. Panel sends the label when the value changes, but not when the same
+    value has another label among the new options.
+    """
+    before = _label(widget)
+    widget.param.update(options=dict(options) if isinstance(options, Mapping) else list(options), value=value)
+    if before not in ("", _label(widget)):
+        widget.param.trigger("value")
+
+
+def _label(widget: Widget) -> str:
+    options = widget.options if isinstance(widget.options, dict) else {}
+    return next((label for label, value in options.items() if value == widget.value), "")
 
 
 def icon(name: str, words: str, click: Callable[[], object], **options: Any) -> pmui.IconButton:

@@ -18,7 +18,7 @@ import panel_material_ui as pmui
 
 from app.page.theme import html_pane
 from app.page.typed_slider import TypedList
-from app.page.widgets import FULL, ValueWidgets, Widget, icon
+from app.page.widgets import FULL, ValueWidgets, Widget, icon, set_options
 from app.tab.session import Session
 from compute.cli import settings
 from compute.devices.backends import Backend, backend, preferred
@@ -349,7 +349,7 @@ class ComputeControls(ValueWidgets):
 
     def _list_kernels(self) -> None:
         if self.kernel is not None:
-            self.kernel.param.update(options=self._kernels(), value=self.session.values["variant"])
+            set_options(self.kernel, self._kernels(), self.session.values["variant"])
             self._say_why(self.session.values["variant"])
 
     def _say_why(self, variant: str) -> None:

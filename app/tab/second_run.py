@@ -16,7 +16,7 @@ import panel_material_ui as pmui
 from app.page.markup import quiet
 from app.page.theme import html_pane
 from app.page.typed_slider import TypedSlider
-from app.page.widgets import FULL, NumberField, Widget, number_format
+from app.page.widgets import FULL, NumberField, Widget, number_format, set_options
 from app.tab.controls import Dial, column, slider_dial
 from app.tab.session import Session
 from compute.lab.two_runs import SECOND, TwoRuns
@@ -85,7 +85,7 @@ class SecondRun:
         name, value = next(((name, value) for name, value in second.items() if name in offers), (OFF, None))
         self._showing = True
         options = {"Off": OFF} | {offer.label: each for each, offer in offers.items()}
-        self.choice.param.update(options=options, value=name)
+        set_options(self.choice, options, name)
         if name == OFF:
             self._of = self._slider = None
             self.panel.objects = [self.choice]

@@ -19,7 +19,7 @@ import panel_material_ui as pmui
 from app.features.code.code_html import SOURCE, TABS, CodeSide, page_html
 from app.page.feature import Feature, FeaturePage, HelpRow
 from app.page.theme import CARD, html_pane
-from app.page.widgets import icon
+from app.page.widgets import icon, set_options
 from app.server.builder import builder
 from app.tab.open_lab import OpenLab
 from compute.export.jobs import Job
@@ -142,8 +142,8 @@ class CodePanel(Feature):
             (k for k, file in files.items() if file.backend.name == session.values["backend"]), next(iter(files))
         )
         first, second = (field.value if field.value in files else "" for field in self.choices)
-        self.choices[0].param.update(options=options, value=first or running)
-        self.choices[1].param.update(options={NONE: "", **options}, value=second)
+        set_options(self.choices[0], options, first or running)
+        set_options(self.choices[1], {NONE: "", **options}, second)
         self._tick()
 
     # -- content

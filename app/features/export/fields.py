@@ -11,7 +11,7 @@ import panel as pn
 import panel_material_ui as pmui
 
 from app.features.export.source import ExportSource, slide
-from app.page.widgets import FULL, NumberField
+from app.page.widgets import FULL, NumberField, set_options
 from compute.cli import settings
 from compute.export.formats import FILMS, FileFormat
 from compute.export.packages import AV
@@ -96,7 +96,7 @@ def choose(field: Any, options: Mapping[str, Any] | Iterable[str]) -> None:
     if field.options == options:
         return
     known = list(options.values()) if isinstance(options, dict) else options
-    field.param.update(options=options, value=field.value if field.value in known else next(iter(known), None))
+    set_options(field, options, field.value if field.value in known else next(iter(known), None))
 
 
 class PartSelect:

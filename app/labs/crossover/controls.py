@@ -19,7 +19,7 @@ from app.labs.crossover.view import CrossoverView
 from app.labs.crossover.way_list import WayList, list_items, state
 from app.page.notices import Notices
 from app.page.theme import html_pane, stylesheet
-from app.page.widgets import FULL, NumberField, ValueWidgets, icon, range_words, show_refusal
+from app.page.widgets import FULL, NumberField, ValueWidgets, icon, range_words, set_options, show_refusal
 from app.tab.controls import Controls, accordion, column
 from app.tab.session import Session
 from compute.cli import settings
@@ -340,7 +340,7 @@ class CompareControls:
         for field in (self.fast, self.slow):
             if field.options != options:
                 known = field.value in options.values()
-                field.param.update(options=options, **({} if known else {"value": next(iter(options.values()))}))
+                set_options(field, options, field.value if known else next(iter(options.values())))
         enabled = bool(self._model.session.values["split"])
         self.moving.disabled = not enabled
 

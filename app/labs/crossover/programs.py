@@ -16,6 +16,7 @@ import panel_material_ui as pmui
 
 from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.page.theme import stylesheet
+from app.page.widgets import set_options
 from app.readout.readout_html import figure
 from compute.labs.crossover.trap import Trap, TrapProgram, traps
 from compute.ways.workload import ShownProgram, Way
@@ -113,8 +114,8 @@ class ProgramsView:
         ways = {way.label: way.name for way in self._model.ways}
         code = tuple(way for way in self._model.choice.code if way in ways.values()) or self._default()
         self._model.choice.code = code
-        self.first.param.update(options=ways, value=code[0])
-        self.second.param.update(options={NONE: "", **ways}, value=code[1] if len(code) > 1 else "")
+        set_options(self.first, ways, code[0])
+        set_options(self.second, {NONE: "", **ways}, code[1] if len(code) > 1 else "")
         self._write()
 
     def _default(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import panel_material_ui as pmui
 
-from app.page.widgets import FULL
+from app.page.widgets import FULL, set_options
 from app.tab.image_upload import ImageUpload
 from app.tab.session import Session
 from compute.engine import messages
@@ -80,6 +80,6 @@ class InitialField:
         """Select `preset`, or an image with this label, without changing the session."""
         options = {words: IMAGE} | {name: name for name in self._presets} if words else list(self._presets)
         self._following = True
-        self.choice.param.update(options=options, value=preset)
+        set_options(self.choice, options, preset)
         self._following = False
         self._changed(preset)

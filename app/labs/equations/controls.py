@@ -22,7 +22,7 @@ from app.labs.equations.text_image import WALL, TextImage
 from app.labs.equations.text_settings import Rewriting, TextSettings
 from app.labs.equations.view import PALETTES, EquationsView
 from app.page.notices import Notices
-from app.page.widgets import FULL, NumberField, range_words
+from app.page.widgets import FULL, NumberField, range_words, set_options
 from app.tab.brush import Brush
 from app.tab.controls import (
     ComputeControls,
@@ -188,8 +188,7 @@ class EquationsControls(Controls):
         known = self.into.value in system.fields or (walled and self.into.value == WALL)
         self.image.show(text, system)
         with self._quiet():
-            self.into.param.update(options=arrays, value=self.into.value if known else system.fields[0])
-            self.into.param.trigger("value")  # the browser identifies it by its label, which may have changed
+            set_options(self.into, arrays, self.into.value if known else system.fields[0])
             first = values["first_picture"] or system.fields[0]
             self.first.param.update(options=list(system.fields), value=first, visible=len(system.fields) > 1)
         self.hold.value = values["limits_field"] is not None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import panel_material_ui as pmui
 
 from app.page.markup import plain
-from app.page.widgets import FULL
+from app.page.widgets import FULL, set_options
 from app.tab.controls import column
 from compute.labs.equations.programs import picture_of
 from compute.labs.equations.tree import EquationError, System, words
@@ -53,7 +53,7 @@ class SecondPicture:
         options = self._options()
         listed = expression in options.values()
         self._showing = True
-        self.choice.param.update(options=options, value=expression if listed else TYPED)
+        set_options(self.choice, options, expression if listed else TYPED)
         self.field.visible = not listed
         if not listed:
             self.field.param.update(value=expression, value_input=expression)
