@@ -16,6 +16,8 @@ LONG = f"more happened since the reset than a file keeps: {MOST_ENTRIES} entries
 LOADED = "uploaded data"
 GIVEN = "the field was given as an array"
 
+NUMBER_TYPE = "dtype"
+PLACE = ("backend", "device_index")
 ALWAYS = ("backend",)  # written even at its default: a page on a machine with a GPU starts with another one
 
 Entry = Mapping[str, Any]
@@ -78,8 +80,12 @@ class StepHistory:
             self._add({"step": step, "set": later})
 
     def _beginning(self) -> Collection[str]:
-        """Return the names of the values that, if changed before the first step, replace their values in `start`."""
-        return self.now.keys()
+        """Return the names of the values that, if changed before the first step, replace their values in `start`.
+
+        Not the number type, to which the present field is rounded, and after an action not the device that did it.
+        """
+        late = (NUMBER_TYPE, *PLACE) if self.entries else (NUMBER_TYPE,)
+        return [name for name in self.now if name not in late]
 
     def record_action(self, step: int, action: str, arguments: Mapping[str, Any]) -> None:
         """Record an action that changed the state."""

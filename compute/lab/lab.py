@@ -36,7 +36,7 @@ from compute.lab import in_notebook, limits
 from compute.lab.compilation import Compilation, Interim
 from compute.lab.fields import as_field
 from compute.lab.frames import Curve, Frame, Raster, View, freeze
-from compute.lab.history import GIVEN, HistoryRules, StepHistory
+from compute.lab.history import GIVEN, NUMBER_TYPE, HistoryRules, StepHistory
 from compute.lab.interpolation import values_between
 from compute.lab.panels import Panel, plain
 from compute.lab.status import LabStatus
@@ -286,6 +286,8 @@ class Lab(param.Parameterized, in_notebook.ShownInNotebook, metaclass=LabMeta):
     def _resume(self, snapshot: dict[str, Any]) -> None:
         self._write(snapshot["arrays"])
         self.steps, self.history, self.spent = snapshot["steps"], snapshot["history"].copy(), None
+        if NUMBER_TYPE in self.history.now:  # at once: each change rounds the field
+            self.history.note(self.steps, {NUMBER_TYPE: self._values[NUMBER_TYPE]})
 
     def _write(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         for name, array in self.arrays.items():

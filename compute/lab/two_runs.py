@@ -31,6 +31,7 @@ from compute.lab.status import LabStatus
 from compute.lab.undo import UndoHistory
 
 SECOND = "second_run"  # the parameter, the raster of a frame and the entry of a snapshot
+COMPARED = "compared"  # in the state of a second run in a snapshot: the name of the value that differs
 PROFILE, SECOND_PROFILE = "profile", "second_profile"  # curves of a frame
 MOST_STEPS = 100  # of the second run for a step of the first: more of them would block the device
 BYTES_PER_SECOND = 100e6  # of both runs in the slowest plausible step, as in compute/engine/lab_host.py
@@ -56,7 +57,7 @@ class TwoRuns(Lab):
     second: Self | None = None
     _second_values: Mapping[str, Any] = MappingProxyType({})  # of the second run, at the last call of `_prepare_second`
     _second_of: tuple[str, list[str]] = ("", [])  # the run that it belongs to, and the name of the other value
-    _second_state: Mapping[str, Any] | None = None  # a restored state from which it has to continue
+    _second_state: tuple[str, Mapping[str, Any] | None] = ("", None)  # a run, and a state from which to continue it
     _second_is_cold = False  # whether its next step may compile a kernel
     _second_steps = 1.0  # the number of its steps for a step of the first; the largest number after a change of values
 
@@ -83,6 +84,11 @@ class TwoRuns(Lab):
     def _second_bytes(cls, values: Mapping[str, Any]) -> int:
         """Return the bytes that `predicted_bytes` adds for a second run."""
         return cls.predicted_bytes(**cls.values_of_second(values)) if values.get(SECOND) else 0
+
+    def update(self, **values: Any) -> None:
+        """Set parameters as in Lab.update. The second run follows at once: each number type rounds its field."""
+        super().update(**values)
+        self._prepare_second()
 
     def _try(self, values: dict[str, Any]) -> None:
         """Raise ValueError unless these values are valid for both runs."""
@@ -146,17 +152,17 @@ class TwoRuns(Lab):
         if second.interim is not self.interim:
             second.set_interim(self.interim)
         if belongs != self._second_of:
-            state = self._second_state or self.snapshot()
+            state = self._restored_second() or self.snapshot()
             with second.earlier.resting():
                 second.restore({**state, "run": self.run})
             self._second_of = belongs
-        self._second_state = None
+        self._second_state = "", None
         return second
 
     def _close_second(self) -> None:
         if self.second is not None:
             self.second.close()
-        self.second, self._second_of, self._second_state = None, ("", []), None
+        self.second, self._second_of, self._second_state = None, ("", []), ("", None)
 
     def close(self) -> None:
         """Release both runs."""
@@ -165,13 +171,21 @@ class TwoRuns(Lab):
 
     def _second_snapshot(self) -> dict[str, Any]:
         """Return the entry of the second run in a snapshot; {} if it begins in the state of the first."""
+        if state := self._restored_second():
+            return {SECOND: state}
         if self.second is None or self._second_of != (self.run, list(self.second_run)):
             return {}
-        return {SECOND: {**self.second.snapshot(), "saved": None}}
+        return {SECOND: {**self.second.snapshot(), "saved": None, COMPARED: list(self.second_run)}}
+
+    def _restored_second(self) -> Mapping[str, Any] | None:
+        """Return the state from which the second run has to continue; None if it begins in that of the first."""
+        run, state = self._second_state
+        fits = state is not None and (run, state[COMPARED]) == (self.run, list(self.second_run))
+        return state if fits else None
 
     def _resume_second(self, snapshot: Mapping[str, Any]) -> None:
         """Let the second run continue from the snapshot that the first one has restored."""
-        self._second_of, self._second_state = ("", []), snapshot.get(SECOND)
+        self._second_of, self._second_state = ("", []), (self.run, snapshot.get(SECOND))
         self.history.note(self.steps, {SECOND: self.second_run})
 
     def _advance_second(self, steps: int) -> None:

@@ -87,25 +87,30 @@ class IterationGroup(ValueWidgets):
 
     def _slide(self, exponent: float) -> None:
         if exponent != self._position:  # moved by the user
-            self._set(int(float(f"{10**exponent:.2g}")))
+            count = int(float(f"{10**exponent:.2g}"))
+            self.session.change(max_iterations=count)
+            self._show(count, exponent)
 
     def _type(self, text: str) -> None:
         """Apply typed text, "5000" or "1e7"; show an error below the field if invalid."""
+        if text == spaced(self._shown) and not self.typed.error_state:
+            return  # it was written by `_show`
         try:
             count = iterations("".join(text.split()))
         except ValueError as error:
             self.typed.param.update(error_state=True, helper_text=str(error))
         else:
-            self._set(count)
-
-    def _set(self, count: int) -> None:
-        self.session.change(max_iterations=count)
-        self.show()
+            self.session.change(max_iterations=count)
+            self.show()
 
     def show(self) -> None:
         """Update both widgets from the session; the slider stops at its end."""
         most = self.session.values["max_iterations"]
-        self._position, self._shown = slider_position(most), most
+        self._show(most, slider_position(most))
+
+    def _show(self, most: int, position: float) -> None:
+        """Show a count. position: of the slider; the user's own stays, as another could replace a later one."""
+        self._position, self._shown = position, most
         self.typed.param.update(value=spaced(most), error_state=False, helper_text="")
         self.slider_most.param.update(value=self._position, value_label=spaced(most))
 

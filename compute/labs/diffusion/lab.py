@@ -434,6 +434,8 @@ class Diffusion(TwoRuns):
         r, edges, variant, dtype = float(now["r"]), now["edges"], now["variant"], now["dtype"]
         with self.device.lock:
             self.held.limits()
+            if self.heat.start is None:  # also in a replay without frames
+                self.heat.seen(self.camera.survey(self.u), now["ny"] * now["nx"])
         self._note(history.DYNAMIC)
         kernel = kernels.VARIANTS[variant] if variant else kernels.step
         with watching() as builds, self.device.lock, self.device.stopwatch() as watch:

@@ -433,9 +433,12 @@ class Equations(TwoRuns):
         return {**super().snapshot(), **own, "image": self._image, **self._second_snapshot()}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
-        """Continue from a snapshot of a lab with the same text and shape; raise ValueError for others."""
-        if snapshot.get("text") != self.text:
-            raise ValueError("snapshot must be of a lab with the same text")
+        """Continue from a snapshot of a lab with the same equations and shape; raise ValueError for others.
+
+        Edges, scheme and time step may differ.
+        """
+        if not alike(snapshot.get("text", ""), self.text):
+            raise ValueError("snapshot must be of a lab with the same equations")
         self.earlier.keep()
         super().restore(snapshot)
 

@@ -49,6 +49,16 @@ def test_without_limits_nothing_is_disabled_and_no_limit_is_shown(limited):
     assert (field.disabled_options, field.value, field.helper_text) == ([], 1080, "")
 
 
+def test_the_slider_of_iterations_stays_where_the_user_moved_it():
+    """A rounded position, sent back, would arrive in the browser after the next position of a quick user."""
+    session: Any = DirectSession(Mandelbrot(backend="cpu_numpy", ny=8, nx=8, max_iterations=100))
+    group = IterationGroup(session)
+    group.slider_most.value = 2.95
+    assert (session.live.max_iterations, group.typed.value, group.slider_most.value) == (890, "890", 2.95)
+    group.typed.value = "900"
+    assert group.slider_most.value == pytest.approx(log10(900))
+
+
 def test_iterations_end_at_the_limit_and_more_is_refused_where_it_is_typed(limited):
     limited(iterations=20_000)
     session: Any = DirectSession(Mandelbrot(backend="cpu_numpy", ny=8, nx=8, max_iterations=100))

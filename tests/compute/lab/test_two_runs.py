@@ -176,16 +176,32 @@ ACTIONS = {
 }
 
 
+EQUATION_ACTIONS = {
+    **{name: ACTIONS[name] for name in ("advance", "no other", "paint", "dtype", "undo", "redo")},
+    "reset": lambda rng, lab: lab.act("reset"),
+    "other": lambda rng, lab: lab.update(second_run={"D": float(rng.uniform(0, 0.9))}),
+    "other number": lambda rng, lab: lab.update(second_run={"a": float(rng.uniform(0, 0.9))}),
+    "drag": lambda rng, lab: lab.update(p1=float(rng.uniform(0, 0.9))),
+    "scheme": lambda rng, lab: lab.update(text=GIVEN + f"scheme: {rng.choice(['euler', 'rk3'])}\n"),
+    "edges": lambda rng, lab: lab.update(text=GIVEN + f"edges: {rng.choice(['periodic', 'zero-flux'])}\n"),
+    "time step": lambda rng, lab: lab.update(time_step=[None, 0.125, 0.0625][rng.integers(3)]),
+}
+
+
 @pytest.mark.parametrize("seed", range(8))
-def test_a_file_restores_both_runs_whatever_was_done(seed):
+@pytest.mark.parametrize(
+    ("kind", "values", "actions"), [(Diffusion, {}, ACTIONS), (Equations, {"text": GIVEN}, EQUATION_ACTIONS)]
+)
+def test_a_file_restores_both_runs_whatever_was_done(kind, values, actions, seed):
     rng = np.random.default_rng(seed)
-    with Diffusion(**SMALL) as lab:
-        lab.act("checkpoint")
-        for turn, name in enumerate(rng.choice(list(ACTIONS), 60)):
-            ACTIONS[name](rng, lab)
+    with kind(**SMALL | values) as lab:
+        if "checkpoint" in actions:
+            lab.act("checkpoint")
+        for turn, name in enumerate(rng.choice(list(actions), 60)):
+            actions[name](rng, lab)
             if turn % 20 == 19:
-                told = Diffusion.HISTORY.of(Diffusion, lab.values(), lab.snapshot())
-                made = Scene("diffusion", told.values, (12, 16), told.steps, SECOND, Style(), told.entries)
+                told = kind.HISTORY.of(kind, lab.values(), lab.snapshot())
+                made = Scene(kind.LAB, told.values, (12, 16), told.steps, SECOND, Style(), told.entries)
                 made = scene_of(read(json.dumps(made.plain())))
                 made.check()
                 assert told.missing == ""
@@ -245,6 +261,21 @@ def test_other_equations_have_no_second_run():
         assert lab.second_run == {"p1": 0.5}
         lab.update(text="gray_scott")
         assert (lab.second_run, lab.frame().rasters.keys() & {SECOND}) == ({}, set())
+
+
+@pytest.mark.parametrize("line", ["edges: periodic", "scheme: rk3", "dt = 0.1"])
+def test_other_edges_schemes_and_time_steps_continue_both_runs(line):
+    values = SMALL | {"text": GIVEN}
+    changed = HEAT + line + ("" if "dt" in line else "\ndt = 0.25") + "\n"
+    with Equations(**values, second_run={"D": 0.5}) as lab, Equations(**values, p1=0.5) as alone:
+        for each in (lab, alone):
+            each.advance(4)
+            each.update(text=changed)
+            each.advance(5)
+            each.frame()
+            each.advance(2)
+        assert lab.second.text == changed
+        require_same(lab.second, alone)
 
 
 def test_a_second_run_that_blows_up_pauses_the_lab_and_says_which():

@@ -345,3 +345,15 @@ def test_an_engine_pauses_the_lab_at_a_step_and_runs_it_on():
     run()
     assert (lab.steps > 20, host.pacer.running) == (True, True)
     host.close()
+
+
+def test_the_drift_is_that_since_the_start_without_a_frame_there():
+    """A link or a file recomputes a state without frames; the heat through cold edges is that of the discrete sum."""
+    with Diffusion(backend="cpu_numpy", ny=16, nx=24, edges="zero-dirichlet", dtype="float64") as lab:
+        start = lab.field().sum()
+        lab.advance(200)
+        assert lab.frame().facts["heat_drift"] == pytest.approx((lab.field().sum() - start) / abs(start))
+        lab.paint([(3.0, 4.0)], 0.7, 2.0)
+        start = lab.field().sum()
+        lab.advance(50)
+        assert lab.frame().facts["heat_drift"] == pytest.approx((lab.field().sum() - start) / abs(start))

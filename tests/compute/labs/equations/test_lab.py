@@ -459,7 +459,7 @@ def test_another_text_begins_again_and_a_snapshot_belongs_to_its_text(make):
     kept = lab.snapshot()
     lab.update(text=DECAY + "; show = u")
     assert (lab.steps, lab.t) == (0, 0.0)
-    with pytest.raises(ValueError, match="same text"):
+    with pytest.raises(ValueError, match="same equations"):
         lab.restore(kept)
     lab.update(text=DECAY)
     lab.restore(kept)
