@@ -180,12 +180,16 @@ class TwoRuns(Lab):
     def _restored_second(self) -> Mapping[str, Any] | None:
         """Return the state from which the second run has to continue; None if it begins in that of the first."""
         run, state = self._second_state
-        fits = state is not None and (run, state[COMPARED]) == (self.run, list(self.second_run))
-        return state if fits else None
+        return state if run == self.run and self._compares_as(state) else None
+
+    def _compares_as(self, state: Mapping[str, Any] | None) -> bool:
+        """Return whether this is a state of the second run of the present parameter."""
+        return state is not None and state[COMPARED] == list(self.second_run)
 
     def _resume_second(self, snapshot: Mapping[str, Any]) -> None:
         """Let the second run continue from the snapshot that the first one has restored."""
-        self._second_of, self._second_state = ("", []), (self.run, snapshot.get(SECOND))
+        state = snapshot.get(SECOND)
+        self._second_of, self._second_state = ("", []), (self.run, state if self._compares_as(state) else None)
         self.history.note(self.steps, {SECOND: self.second_run})
 
     def _advance_second(self, steps: int) -> None:
