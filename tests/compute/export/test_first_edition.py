@@ -125,6 +125,8 @@ def test_a_table_has_the_same_columns_and_results(tmp_path):
     )
     assert len(found) == len(was) == 4
     for row, old in zip(found, was, strict=True):
+        # The first edition counted the drift from the first frame, here the last one: 0. The sum of hot spots is 44.
+        old["heat_drift"] = (float(old["heat"]) - 44) / 44
         assert [name for name in row if name in old] == list(old)  # in the old order, possibly with further columns
         for name in old:
             if not name.endswith(TAKEN):
