@@ -95,6 +95,7 @@ def test_typed_values_outlast_a_connection_an_engine_and_a_link(own, page, allow
             fields.field(label).press("Enter")
         if lab == "Equations":
             fields.key(" ")
+            fields.until(lambda: "run=1" not in page.url)  # a busy lab writes its address late
         fields.has_typed(lab)
         links[lab] = fields.address()
     reconnect(fields)
