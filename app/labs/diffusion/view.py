@@ -284,6 +284,10 @@ class DiffusionView(RasterView):
         self.profile.show([(c.x, c.y) if c is not None else None for c in curves])
         self._show_series(frame)
 
+    def _compare(self, comparing: bool) -> None:
+        self._ticked = None  # a tick before this call has shown the frame with the headings of the other mode
+        super()._compare(comparing)
+
     def _head(self, frame: Frame) -> None:
         """Show which run a picture shows and its value, if there are two."""
         twice = self.pictures.twice and SECOND in frame.rasters

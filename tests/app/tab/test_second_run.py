@@ -27,6 +27,19 @@ def choose(tab, control, name):
     tab.see()
 
 
+def test_a_tick_between_a_frame_and_its_layout_leaves_no_old_headings():
+    tab, waiting = Sided(preset="noise"), []
+    tab.session.later = waiting.append
+    tab.controls.second.choice.value = "r"
+    tab.see()
+    assert SECOND in tab.session.latest.rasters
+    tab.lab_view.tick()
+    for call in waiting:
+        call()
+    headings = [str(pane.object) for pane in tab.lab_view._headings.values()]
+    assert headings == ["<h2>First run: r = 0.2</h2>", "<h2>Second run: r = 0.15</h2>"]
+
+
 def test_both_runs_are_shown_and_the_former_panel_comes_back():
     tab = Sided(preset="noise", hold_limits=True)
     pictures, second = tab.lab_view.pictures, tab.controls.second
