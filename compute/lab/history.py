@@ -17,7 +17,7 @@ LOADED = "uploaded data"
 GIVEN = "the field was given as an array"
 
 NUMBER_TYPE = "dtype"
-PLACE = ("backend", "device_index")
+PLACE = ("backend", "device_index")  # parameters on which the brush depends
 ALWAYS = ("backend",)  # written even at its default: a page on a machine with a GPU starts with another one
 
 Entry = Mapping[str, Any]

@@ -30,7 +30,6 @@ DYNAMIC = (
     "edges",
     SECOND,
 )  # parameters on which steps depend
-PLACE = ("backend", "device_index")  # parameters on which the brush depends
 PACE = ("r", "unstable")  # only steps depend on them: before the first step it is irrelevant when they changed
 FREE = tuple(name for name in DYNAMIC if name != "dtype")  # no influence on a new field; a dtype rounds it
 RACING = "the racing kernel is not deterministic"

@@ -29,7 +29,7 @@ from compute.files.images import LoadedPicture
 from compute.lab import strokes
 from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, Raster, View
-from compute.lab.history import GIVEN, HistoryRules
+from compute.lab.history import GIVEN, PLACE, HistoryRules
 from compute.lab.image_history import record_image
 from compute.lab.lab import PICTURE_BYTES, Lab
 from compute.lab.sections import DIRECTIONS
@@ -331,7 +331,7 @@ class Diffusion(TwoRuns):
             second.paint(points, value, radius)
         with self.device.lock:
             self.held.limits()
-        self._note(history.PLACE)
+        self._note(PLACE)
         for u in (self.u, *self.truth[:1]):
             for x, y in discs:
                 self.display.disc(u, y, x, radius, value)

@@ -26,7 +26,7 @@ from compute.lab import strokes
 from compute.lab.compilation import Compilation, Interim
 from compute.lab.fields import as_field, as_number, is_finite
 from compute.lab.frames import Frame, Raster, View
-from compute.lab.history import GIVEN, Entry, HistoryRules
+from compute.lab.history import GIVEN, PLACE, Entry, HistoryRules
 from compute.lab.image_history import LARGE, LOAD, image_in, record_image, require_image
 from compute.lab.lab import PICTURE_BYTES, Lab, grid_cells
 from compute.lab.limits import limit
@@ -538,7 +538,7 @@ class Equations(TwoRuns):
         discs = list(strokes.discs_along(points, radius / 2))
         if (second := self._prepare_second()) is not None:
             second.paint(points, value, radius, known)
-        self.history.note(self.steps, {name: self._values[name] for name in ("backend", "device_index")})
+        self.history.note(self.steps, {name: self._values[name] for name in PLACE})
         for x, y in discs:
             self.display.disc(self.arrays[known], y, x, radius, value)
         self.history.record_action(
