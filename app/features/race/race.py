@@ -81,7 +81,7 @@ WHOLE = (
 )
 DISTURBED = "{others} meanwhile: times may be longer than on an idle computer."
 ELSEWHERE = "No recorded run matches these settings; {machine}, {date}, took {seconds} for other work: {words}."
-ONLY_RECORDED = "the page shows recorded numbers only; “Numbers” under Details switches back"
+NO_MEASUREMENTS = "the page shows recorded numbers only; “Numbers” under Details switches back"
 RECORDED = "The hatched lane was run on {machine} on {date}; its pictures were computed here ahead of time."
 EXPLAINED = ("recorded", "median", "noisy", "compute")  # words of app/page/explain.py that the card contains
 SIDE, MARGIN = 256, 16  # px of a drawn curve, and around it
@@ -176,7 +176,7 @@ class RaceTrack(Feature):
             self._later(tab, partial(self.begin, steps, work, finish, lanes))
             return
         if tab.controls.only_recorded:
-            self._refuse(tab, ONLY_RECORDED)
+            self._refuse(tab, NO_MEASUREMENTS)
             return
         values = {name: value for name, value in alone(tab.session.values).items() if name not in PLACED}
         lab = tab.session.lab

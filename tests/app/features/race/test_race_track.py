@@ -62,7 +62,7 @@ def test_a_press_before_the_plots_are_drawn_is_heard_once_they_are(page, shown):
 def test_a_page_with_recorded_numbers_only_does_not_race(page):
     page.current.drawn = page.current.controls.only_recorded = True
     RaceTrack(page).toggle()
-    assert page.told == [f"No race here: {race.ONLY_RECORDED}."]
+    assert page.told == [f"No race here: {race.NO_MEASUREMENTS}."]
 
 
 @pytest.fixture(autouse=True)
