@@ -50,10 +50,10 @@ fn double_single(w: vec4<f32>, c: vec4<f32>) -> vec4<f32> {
 
 #include "float64.wgsl"
 
-// The bits are tested, because a compiler may assume that there are no NaN and no infinities.
+// Whether |w|^2 <= 4. The bits are compared, because a compiler may assume that there are no NaN and no infinities: those
+// of a number >= 0 are in the order of the numbers, and those of NaN and infinity above.
 fn bounded(w: vec2<f32>) -> bool {
-    let size = product(w.x, w.x) + product(w.y, w.y);
-    return (bitcast<u32>(size) & 0x7f800000u) != 0x7f800000u && size <= 4.0;
+    return bitcast<u32>(product(w.x, w.x) + product(w.y, w.y)) <= bitcast<u32>(4.0f);
 }
 
 // Whether c lies in the main cardioid or the disc of period 2, by at least the margin, so that rounding is no risk.
