@@ -59,18 +59,6 @@ class Storage:
         self.gpu.retired.append((self.number, self.buffer))
 
 
-@dataclass(eq=False)
-class Stamps:
-    """Timestamps of the timed passes of a submission.
-
-    buffer: None before the submission; ticks: begin and end (passes, 2), None before they are read.
-    """
-
-    passes: int = 0
-    buffer: Any = None
-    ticks: NDArray[np.uint64] | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class WgpuArray:
     """A C-contiguous array in a buffer, from its element `offset` on. The buffer consists of whole vectors."""
@@ -152,9 +140,9 @@ class Gpu:
         self._pass: Any = None
         self._set: tuple[Any, bytes] = None, b""  # pipeline and numbers of the open pass: each call takes microseconds
         self._queries: Any = None
-        self._stamps = Stamps()  # of the open encoder
+        self._timed = 0  # passes of the open encoder with timestamps
         self._launches = 0  # since the last submission
-        self.timed: list[tuple[Stamps, int]] | None = None  # while a stopwatch runs: its passes, by submission
+        self.stamps: list[Any] | None = None  # buffers of timestamps while a stopwatch runs
         self.landings: defaultdict[int, list[Any]] = defaultdict(list)  # unused mappable buffers, by their bytes
         self.tick = wgpu_internals.timestamp_period(self.device) if TIMESTAMPS in features else None
         self.subgroup = 0
@@ -222,7 +210,7 @@ class Gpu:
                 self._set = pipeline, numbers
             self._pass.dispatch_workgroups(*grid)
             self._launches += 1
-            if self._launches >= LAUNCHES and self.timed is None:
+            if self._launches >= LAUNCHES and self.stamps is None:
                 self.submit()
 
     def _group(self, layout: Any, arrays: Sequence[Storage], vectors: Collection[int]) -> Any:
@@ -240,7 +228,7 @@ class Gpu:
     def copy(self, source: WgpuArray, target: Any, start: int = 0) -> None:
         """Queue a copy of the words of `source` to byte `start` of the buffer `target`."""
         with self.lock, self.errors():
-            self.end_pass()
+            self._end_pass()
             if self._encoder is None:
                 self._encoder = self.device.create_command_encoder()
             first = source.offset * source.dtype.itemsize
@@ -248,30 +236,27 @@ class Gpu:
             self._encoder.copy_buffer_to_buffer(source.storage.buffer, first, target, start, nbytes)
 
     def _begin_pass(self) -> None:
-        if self._stamps.passes == PASSES:
+        if self._timed == PASSES:
             self.submit()
         if self._encoder is None:
             self._encoder = self.device.create_command_encoder()
-        if self.timed is None:
+        if self.stamps is None:
             self._pass = self._encoder.begin_compute_pass()
             return
         if self._queries is None:
             self._queries = self.device.create_query_set(type="timestamp", count=2 * PASSES)
-        first = 2 * self._stamps.passes
+        first = 2 * self._timed
         stamps = {
             "query_set": self._queries,
             "beginning_of_pass_write_index": first,
             "end_of_pass_write_index": first + 1,
         }
         self._pass = self._encoder.begin_compute_pass(timestamp_writes=stamps)
-        self.timed.append((self._stamps, self._stamps.passes))
-        self._stamps.passes += 1
+        self._timed += 1
 
-    def end_pass(self) -> None:
-        """End the open pass: what is launched next begins after it."""
+    def _end_pass(self) -> None:
         if self._pass is not None:
-            with self.errors():
-                self._pass.end()
+            self._pass.end()
             self._pass = None
 
     def submit(self) -> None:
@@ -279,12 +264,15 @@ class Gpu:
         with self.lock, self.errors():
             retired, self.retired = self.retired, []
             self._launches = 0
-            self.end_pass()
-            stamps, self._stamps = self._stamps, Stamps()
-            if stamps.passes:
-                usage = self.usage.QUERY_RESOLVE | self.usage.COPY_SRC
-                stamps.buffer = self.device.create_buffer(size=16 * stamps.passes, usage=usage)
-                self._encoder.resolve_query_set(self._queries, 0, 2 * stamps.passes, stamps.buffer, 0)
+            self._end_pass()
+            if self._timed and self.stamps is not None:
+                queries = 2 * self._timed
+                stamps = self.device.create_buffer(
+                    size=8 * queries, usage=self.usage.QUERY_RESOLVE | self.usage.COPY_SRC
+                )
+                self._encoder.resolve_query_set(self._queries, 0, queries, stamps, 0)
+                self.stamps.append(stamps)
+            self._timed = 0
             if self._encoder is not None:
                 encoder, self._encoder = self._encoder, None
                 self.device.queue.submit([encoder.finish()])
@@ -300,23 +288,15 @@ class Gpu:
             self.submit()
             self.device.queue.read_buffer(self.padding(0).buffer, 0, WORD)
 
-    def timestamps(self, stamps: Stamps) -> NDArray[np.uint64]:
-        """Return the timestamps (passes, 2) in ticks, begin and end; submits and waits for the passes."""
+    def timestamps(self, buffers: Sequence[Any]) -> NDArray[np.uint64]:
+        """Return the timestamps (passes, 2) in ticks, begin and end; waits for the passes."""
         with self.lock, self.errors():
-            if stamps.buffer is None:
-                self.submit()
-            if stamps.ticks is None:
-                read = self.device.queue.read_buffer(stamps.buffer)
-                stamps.ticks = np.frombuffer(read, np.uint64).reshape(-1, 2)
-            return stamps.ticks
+            read = [np.frombuffer(self.device.queue.read_buffer(each), np.uint64) for each in buffers]
+        return np.concatenate(read).reshape(-1, 2)
 
 
 class TimestampStopwatch(Stopwatch):
-    """Device time from the start of the first pass in the block to the end of the last one.
-
-    Entering and leaving submit nothing, so that the GPU does not wait for the host between blocks in a row: a picture
-    of 53 us took 65 with submissions.
-    """
+    """Device time from the start of the first pass in the block to the end of the last one."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
@@ -324,19 +304,19 @@ class TimestampStopwatch(Stopwatch):
 
     def __enter__(self) -> Self:
         self._gpu.lock.acquire()
-        if self._gpu.timed is not None:
+        if self._gpu.stamps is not None:
             self._gpu.lock.release()
             raise RuntimeError("a stopwatch of this WebGPU device already runs")
+        self._gpu.submit()
         self._entered = time.perf_counter()
-        self._gpu.end_pass()
-        self._gpu.timed = []
+        self._gpu.stamps = []
         return self
 
     def __exit__(self, *exc: object) -> None:
         try:
-            self._gpu.end_pass()
+            self._gpu.submit()
         finally:
-            self._timed, self._gpu.timed = self._gpu.timed or [], None
+            self._stamps, self._gpu.stamps = self._gpu.stamps or [], None
             self._gpu.lock.release()
         left = time.perf_counter()
         self.launch = left - self._entered
@@ -345,10 +325,8 @@ class TimestampStopwatch(Stopwatch):
     def seconds(self) -> float:
         """Return the seconds between the timestamps, 0 if nothing was launched; waits for the passes."""
         if self._seconds is None:
-            ends = self._timed[:1] + self._timed[-1:]
-            ticks = [self._gpu.timestamps(stamps)[number] for stamps, number in ends]
-            elapsed = float(ticks[-1][1] - ticks[0][0]) if ticks else 0.0
-            self._seconds = 1e-9 * float(self._gpu.tick or 0.0) * elapsed
+            ticks = self._gpu.timestamps(self._stamps) if self._stamps else np.zeros((1, 2), np.uint64)
+            self._seconds = 1e-9 * float(self._gpu.tick or 0.0) * float(ticks[-1, 1] - ticks[0, 0])
             note_span(time.perf_counter(), self._seconds)
         return self._seconds
 

@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from operator import itemgetter
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -138,25 +136,8 @@ def test_a_stopwatch_times_more_passes_than_fit_into_a_submission(device):
         for _ in range(2 * PASSES + 1):
             webgpu_probe.copy(u, out)
             device.gpu.copy(out, landing.storage.buffer)  # ends the pass
+    assert [buffer.size // 16 for buffer in watch._stamps] == [PASSES, PASSES, 1]
     assert watch.seconds() > 0
-    assert [stamps.passes for stamps in dict.fromkeys(map(itemgetter(0), watch._timed))] == [PASSES, PASSES, 1]
-
-
-def test_stopwatches_in_a_row_share_a_submission_and_time_their_own_passes(device):
-    u, out = (device.allocate((2**20,), np.float32) for _ in range(2))
-    if device.clock != "timestamps":
-        pytest.skip("this device has no plausible timestamps")
-    device.synchronise()
-    watches = [TimestampStopwatch(device.gpu) for _ in range(3)]
-    start = perf_counter()
-    for watch in watches:
-        with watch:
-            webgpu_probe.copy(u, out)
-        webgpu_probe.copy(out, u)  # in a pass of its own, outside
-    assert {id(stamps) for watch in watches for stamps, _ in watch._timed} == {id(device.gpu._stamps)}
-    times = [watch.seconds() for watch in watches]
-    assert min(times) > 0
-    assert sum(times) < perf_counter() - start
 
 
 def test_a_device_without_plausible_timestamps_uses_wall_time(device, monkeypatch):
