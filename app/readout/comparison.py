@@ -442,14 +442,7 @@ class Comparison:
 
     def _where(self, variant: Variant, changes: Mapping[str, Any]) -> tuple[ResultKey, str, dict[str, Any]]:
         """Return (key of a failure, engine, values) of a task for that variant."""
-        return self._failed_key(variant), self._engine(variant), self._values_of(variant, changes)
-
-    def _values_of(self, variant: Variant, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of that variant's second lab."""
-        own = {"backend": variant.backend}
-        if "variant" in self._values:  # a lab with one kernel a backend has no such parameter
-            own["variant"] = variant.name
-        return {**self._values, **own, **self.rules.own(variant, self._values), **changes}
+        return self._failed_key(variant), self._engine(variant), self.rules.values_of(variant, self._values, changes)
 
     # -- one job
 
@@ -570,7 +563,7 @@ class Comparison:
 
     def _frozen(self, names: tuple[str, ...], variant: Variant, changes: Mapping[str, Any]) -> tuple[Any, ...]:
         """Return those values of the variant's second lab, hashable, as parts of a key."""
-        values = self._values_of(variant, changes)
+        values = self.rules.values_of(variant, self._values, changes)
         return tuple(_frozen(values.get(name)) for name in (*names, "device_index"))
 
 

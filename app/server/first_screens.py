@@ -158,9 +158,10 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
 
     Prepare the host's engine before the comparison, which uses that engine even for a tab on a GPU, and after the lab's
     own kernels: meanwhile another child has cached the common ones. The first headline of the comparison is of two
-    ways: for a tab on a GPU, the other way is a kernel of the host.
+    ways. They have the values of the readout's comparison: float32 on the host, too, for a GPU without float64.
     """
     with closing(lab(**values)) as live:
+        values = live.values()  # all of them
         quiet = 0
         for _ in range(MOST_SLICES):
             with watching() as builds:
@@ -171,14 +172,15 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
             if quiet == QUIET or live.status.resting:
                 break
         live.snapshot()
-        compared = benchmark_of(lab).rules is not None
     prepare(HOST)
-    if compared:
-        _be_compared(lab, values)
+    if (rules := benchmark_of(lab).rules) is not None:
         challenger, opponent, _ = pairing(values, [one.name for one in lab.backends()])
-        for way in (challenger, opponent):
-            if way is not None and way.backend not in (values["backend"], INTERPRETED):
-                _be_compared(lab, {**values, "backend": way.backend})
+        changes = rules.small(values), rules.sampled(values)
+        labs = [rules.values_of(rules.reference, values, rules.small(values) | rules.right(values))]
+        labs += [rules.values_of(way, values, each) for way in (challenger, opponent) if way for each in changes]
+        for number, each in enumerate(labs):
+            if each["backend"] != INTERPRETED and each not in labs[:number]:
+                _be_compared(lab, each)
 
 
 def _be_compared(lab: type[Lab], values: Mapping[str, Any]) -> None:

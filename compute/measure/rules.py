@@ -78,6 +78,13 @@ class ComparisonRules(ABC):
         """Return changes for a variant's lab, in addition to backend and variant."""
         return {}
 
+    def values_of(self, variant: Variant, values: LabValues, changes: LabValues) -> dict[str, Any]:
+        """Return the values of a variant's second lab. values: of the live lab; changes: of `small`, for example."""
+        own = {"backend": variant.backend}
+        if "variant" in values:  # a lab with one kernel a backend has no such parameter
+            own["variant"] = variant.name
+        return {**values, **own, **self.own(variant, values), **changes}
+
     def steps_at_once(self, backend: str, variant: str) -> int:  # noqa: ARG002
         """Return the steps that a kernel computes in one launch, or pass; a sample has a whole number of launches."""
         return 1

@@ -13,8 +13,10 @@ import pytest
 from app.server import first_screens
 from app.tab.lab_view import first_values, parts_of
 from compute.devices import kernel_cache
+from compute.devices.backends import backend as backend_named
 from compute.devices.builds import building
 from compute.labs import lab_class
+from tests.conftest import require
 from tests.sources import ROOT
 
 pytestmark = pytest.mark.extended
@@ -51,12 +53,20 @@ COMPILE = """
 import sys
 from app.tab.lab_view import first_values, parts_of
 from app.server import first_screens
+from compute.lab.lab import values_on
 from compute.labs import lab_class
+from compute.measure.benchmark import benchmark_of
+from compute.measure.verdict import Variant
 first_screens.prepare("host")
-firsts = {}
+firsts = []
 for lab in map(lab_class, ("diffusion", "mandelbrot", "l_curve")):
-    firsts[lab.LAB] = first_values(lab, parts_of(lab)) | {"backend": "cpu_numba"}
-    first_screens.first_screen(lab, firsts[lab.LAB] | {"backend": sys.argv[1]})
+    first = first_values(lab, parts_of(lab)) | {"backend": sys.argv[1]}
+    first |= values_on(lab, sys.argv[1], {**lab.param.values(), **first})
+    first_screens.first_screen(lab, first)
+    rules, values = benchmark_of(lab).rules, {**lab.param.values(), **first}
+    for changes in (rules.small(values), rules.sampled(values)):
+        given = rules.values_of(Variant("cpu_numba"), values, changes)
+        firsts.append((lab.LAB, {key: value for key, value in given.items() if value != lab.param[key].default}))
 print("FIRSTS", firsts)
 """
 SHOW = """
@@ -68,7 +78,7 @@ def wait(kind, count=1):
         assert type(event).__name__ not in ("Refused", "Paused", "EngineRestarted"), event
         count -= isinstance(event, kind)
 pool = EnginePool()
-for lab, values in ast.literal_eval(sys.argv[1]).items():
+for lab, values in ast.literal_eval(sys.argv[1]):
     events = queue.SimpleQueue()
     handle = pool.get("host").open(lab, values, events.put)
     if sys.argv[2] == "shown":
@@ -85,12 +95,14 @@ pool.close()
 """
 
 
-@pytest.mark.parametrize("backend", ["cpu_numba", "cpu_numpy"])
-def test_after_precompiling_the_engine_compiles_nothing_for_the_first_screens(backend):
+@pytest.mark.parametrize("backend", ["cpu_numba", "cpu_numpy", "gpu_wgpu"])
+def test_after_precompiling_the_engine_compiles_nothing_for_the_first_screens(backend, monkeypatch):
     """Precompiling needs every kernel that an engine needs for the first screens of the labs.
 
-    cpu_numpy: instead of a GPU, with which the host's engine only runs the comparison.
+    cpu_numpy: instead of a GPU with float64, with which the host's engine only runs the comparison; gpu_wgpu: a GPU
+    without, where the comparison is in float32.
     """
+    require(backend_named(backend), monkeypatch)
     shown_too = "shown" if backend == "cpu_numba" else "compared"
 
     def run(code, *arguments):
