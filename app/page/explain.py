@@ -51,6 +51,7 @@ WORDS = _of_labs("WORDS") | {
     "curves/s": "Complete curves computed per second. More is faster.",
     "launch": "Launch: the time that the CPU needs to start a kernel on the GPU.",
     "launch-bound": "Launch-bound: starting the kernels takes as long as running them, and determines the time.",
+    "low clock": "Low clock: the GPU saved power, because it was mostly idle; it is faster under continuous load.",
     "compute": "Compute: the time of the kernels, without copying or drawing.",
     "levels": "Levels: reducing the field to the size of the picture, with one byte per pixel.",
     "copy": "Copy: transfer of the picture's bytes from the GPU's memory to the host's.",

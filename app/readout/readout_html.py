@@ -254,9 +254,10 @@ def _way(standing: Standing) -> str:
 
 
 def _marks(measurement: Measurement) -> str:
-    """Return the marks of a noisy or launch-bound time as HTML."""
+    """Return the marks of a time as HTML: noisy, launch-bound, low clock."""
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
-    return noisy + launch_bound(measurement.launch_bound)
+    low = " <span class='noisy'>low clock</span>" if measurement.low_clock else ""
+    return noisy + launch_bound(measurement.launch_bound) + low
 
 
 def _detail(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:

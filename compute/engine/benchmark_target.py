@@ -25,6 +25,7 @@ from compute.engine.sending import COMPILING, EventSender
 from compute.lab.lab import Lab
 from compute.lab.two_runs import alone
 from compute.measure.benchmark import benchmark_of
+from compute.measure.clocks import clock_rate
 from compute.measure.rates import RoofKind
 from compute.measure.roofs import sampled_live
 from compute.measure.target import BenchmarkTarget
@@ -177,7 +178,8 @@ def sample(
                 tally.add(timing)
                 done += timing.steps
                 yield
-            timings.append(replace(tally.total(replace(timing, spans=())), first_call=False))
+            total = tally.total(replace(timing, spans=()))
+            timings.append(replace(total, first_call=False, clock_rate=clock_rate(lab.device)))
         rates = (yield from sampled_live(lab.device, roof, dtype, ROOF_SAMPLES)) if roof else ()
         return Sampled(tuple(timings), rates)
 

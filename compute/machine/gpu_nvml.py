@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
+from math import nan
 from typing import Any
 
 INSTALL = "pip install nvidia-ml-py"
@@ -35,19 +36,21 @@ class NvmlError(RuntimeError):
 class Nvml:
     """The GPUs that CUDA may use in this process, in CUDA's order: that of CUDA_VISIBLE_DEVICES, or by bus.
 
+    every: all GPUs of the machine instead, in any order.
+
     An entry MIG-… of CUDA_VISIBLE_DEVICES is a part of a GPU. For a part, NVML reports its name, memory and users;
     clocks, temperature and power are those of the whole GPU. NvmlError if CUDA numbers different GPUs by their speed.
     """
 
-    def __init__(self, library: Any) -> None:
+    def __init__(self, library: Any, every: bool = False) -> None:
         self._library = library
         count = library.nvmlDeviceGetCount()
         handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
         uuids = [self._query("nvmlDeviceGetUUID", handle) for handle in handles]
-        order = os.environ.get("CUDA_VISIBLE_DEVICES")
+        order = None if every else os.environ.get("CUDA_VISIBLE_DEVICES")
         chosen = visible(order, uuids)
         numbered = order is None or any(part.strip().isdecimal() for part in order.split(","))
-        if numbered and os.environ.get(ORDER, BY_BUS) != BY_BUS:
+        if numbered and not every and os.environ.get(ORDER, BY_BUS) != BY_BUS:
             models = {self._query("nvmlDeviceGetName", handle) for handle in handles}
             if len(models) > 1:
                 raise NvmlError(f"CUDA numbers these GPUs by speed and NVML by bus: set {ORDER}={BY_BUS}")
@@ -64,6 +67,16 @@ class Nvml:
     def read(self) -> list[dict[str, Any]]:
         """Return the fields of system.GpuReading for each GPU, users as (pid, bytes); NvmlError on a loss."""
         return [self._read(handle, whole) for handle, whole in self._handles]
+
+    def clock_rates(self) -> list[tuple[str, float]]:
+        """Return each GPU's name, and the clock of its multiprocessors over their highest one; NvmlError on a loss."""
+        found = []
+        for handle, whole in self._handles:
+            now = self._query("nvmlDeviceGetClockInfo", whole, self._library.NVML_CLOCK_SM)
+            highest = self._query("nvmlDeviceGetMaxClockInfo", whole, self._library.NVML_CLOCK_SM)
+            rate = now / highest if now is not None and highest else nan
+            found.append((self._query("nvmlDeviceGetName", handle) or "", rate))
+        return found
 
     def _read(self, handle: Any, whole: Any) -> dict[str, Any]:
         query, library = self._query, self._library
@@ -107,17 +120,17 @@ class Nvml:
         return answer.decode() if isinstance(answer, bytes) else answer
 
 
-def open_nvml() -> Nvml:
-    """Start NVML. A machine without a driver has no GPUs, which is not an error."""
+def open_nvml(every: bool = False) -> Nvml:
+    """Start NVML. A machine without a driver has no GPUs, which is not an error. every: as in Nvml."""
     if shutil.which("nvidia-smi") is None:
-        return Nvml(_Nothing())
+        return Nvml(_Nothing(), every)
     try:
         import pynvml
     except ImportError as error:
         raise NvmlError(f"the GPU's clocks and memory cannot be read: {INSTALL}") from error
     try:
         pynvml.nvmlInit()
-        return Nvml(pynvml)
+        return Nvml(pynvml, every)
     except pynvml.NVMLError as error:
         raise NvmlError(f"NVML does not start: {error}") from error
 

@@ -173,7 +173,7 @@ def _spread(measurement: Measurement | None, work: str) -> dict[str, Any]:
     timed |= {"median_low": _finite(step.low), "median_high": _finite(step.high)}
     rate = _finite(measurement.cells_per_second) if step.median > 0 else None
     first = {"first_call": _finite(measurement.first_call)}
-    bound = {"launch_bound": measurement.launch_bound}
+    bound = {"launch_bound": measurement.launch_bound, "clock_rate": _finite(measurement.clock_rate)}
     return {**timed, "n": step.n, "noisy": measurement.noisy, **bound, **first, f"{work}_per_second": rate}
 
 

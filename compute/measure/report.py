@@ -98,7 +98,7 @@ def entry(row: Row, results: Results, benchmark: ReportedBenchmark) -> dict[str,
             "median_low": _finite(step.low), "median_high": _finite(step.high),
             "noisy": row.measurement.noisy, "first_call": row.measurement.first_call,
             "launch": _finite(row.measurement.parts["launch"] / row.steps),
-            "launch_bound": row.measurement.launch_bound,
+            "launch_bound": row.measurement.launch_bound, "clock_rate": _finite(row.measurement.clock_rate),
             f"{rate.work}_per_second": per_second,
             f"{rate.counted}_per_second": _finite(counted(row, benchmark)),
             f"percent_of_{rate.roof}": _finite(percent(row, results, benchmark)),
@@ -251,6 +251,9 @@ def _notes(rows: list[Row], results: Results, benchmark: ReportedBenchmark) -> I
             yield Text(f"{share}  {way}: {why}", style="dim")
         if row.status == "measured" and row.measurement is not None and row.measurement.launch_bound:
             yield Text(f"launch-bound  {way}: launching a {benchmark.rate.step} takes as long as it does", style="dim")
+        if row.status == "measured" and row.measurement is not None and row.measurement.low_clock:
+            clock = f"the GPU ran at {100 * row.measurement.clock_rate:.0f} % of its highest clock"
+            yield Text(f"low clock  {way}: {clock}; it is faster under continuous load", style="yellow")
         if row.status == "measured" and row.work != "":
             yield Text(f"less work  {way}: without {row.work}, so it has no speed-up over ways with them", style="dim")
         if row.status == "wrong" and row.measurement is not None:

@@ -22,6 +22,7 @@ from compute.devices.backends import BACKENDS, Backend
 from compute.devices.devices import Device
 from compute.measure.agreement import error_line, memory_shortage
 from compute.measure.case import BenchmarkFixture, BenchPlan, Implementation, Results, Row, with_speed_ups
+from compute.measure.clocks import clock_rate
 from compute.measure.roofs import DTYPES, RoofMeter
 from compute.measure.sampling import (
     KEPT,
@@ -283,7 +284,12 @@ class CaseRun:
 
     def _call(self, way: Implementation, steps: int) -> Callable[[], Sample]:
         fixture = self._fixtures[way.backend.name]
-        return lambda: take_sample(lambda: fixture.run(way, steps), self._listen)
+
+        def call() -> Sample:
+            sample = take_sample(lambda: fixture.run(way, steps), self._listen)
+            return replace(sample, timing=replace(sample.timing, clock_rate=clock_rate(fixture.device)))
+
+        return call
 
 
 class BenchRun:

@@ -25,6 +25,7 @@ NOISY = 0.10  # interquartile range over median from which a spread is labelled 
 COVERAGE = 0.95  # of confidence intervals
 FEWEST = 6  # samples for such an interval: the extremes of five enclose the median with probability 0.9375 only
 FEW = FEWEST  # fewer samples than this are labelled noisy too: their quartiles mean little
+LOW_CLOCK = 0.6  # of the highest clock of a GPU: below, power saving; under load, heat and power leave more
 LAUNCH_BOUND = 0.9  # launch time over the kernels' time from which a measurement is launch-bound
 SETTLED = 0.02  # quartiles have settled when the last third of the samples moves them by less than this x median
 
@@ -130,7 +131,8 @@ class Measurement:
     """Many timings of one way to compute the same result.
 
     step: spread of compute seconds a step; cells: updated by one step; first_call: seconds of the very first call,
-    including compilation (nan if not seen); parts: median seconds a frame of each of PARTS, nan if not measured.
+    including compilation (nan if not seen); parts: median seconds a frame of each of PARTS, nan if not measured;
+    clock_rate: median clock of a GPU over its highest one, nan if unknown.
     """
 
     backend: str
@@ -139,6 +141,7 @@ class Measurement:
     step: Spread
     first_call: float = nan
     parts: dict[str, float] = field(default_factory=dict)
+    clock_rate: float = nan
 
     @classmethod
     def of(cls, timings: Sequence[Timing]) -> Measurement:
@@ -151,7 +154,8 @@ class Measurement:
         cold = [timing.compute for timing in timings if timing.first_call]
         parts = {name: Spread.of(getattr(timing, name) for timing in warm).median for name in PARTS}
         step = Spread.of(timing.step_seconds for timing in warm)
-        return cls(backend, variant, cells, step, cold[0] if cold else nan, parts)
+        clock_rate = Spread.of(timing.clock_rate for timing in warm).median
+        return cls(backend, variant, cells, step, cold[0] if cold else nan, parts, clock_rate)
 
     @property
     def noisy(self) -> bool:
@@ -162,6 +166,11 @@ class Measurement:
     def launch_bound(self) -> bool:
         """Whether launching the kernels takes as long as running them, so that the time is that of the launches."""
         return self.parts.get("launch", nan) >= LAUNCH_BOUND * self.parts.get("compute", nan)
+
+    @property
+    def low_clock(self) -> bool:
+        """Whether a GPU ran far below its highest clock, so that it may be faster under continuous load."""
+        return self.clock_rate < LOW_CLOCK
 
     @property
     def steps_per_second(self) -> float:

@@ -63,7 +63,8 @@ class Timing:
     steps: sub-steps the frame advanced; cells: grid cells updated by one of them; first_call: includes compilation;
     devices: number of devices that computed it together; share: fraction of the `need` of the lab's Rate that this way
     used, below 1 if one reading serves twice; regions: parallel regions of a step that woke the host's threads, 0 if it
-    ran on one thread, nan if not counted; spans: when the parts ran, if recorded.
+    ran on one thread, nan if not counted; clock_rate: of the GPU after it, see clocks.py; spans: when the parts ran, if
+    recorded.
     """
 
     backend: str
@@ -79,6 +80,7 @@ class Timing:
     devices: int = 1
     share: float = 1.0
     regions: float = field(default=nan, compare=False)
+    clock_rate: float = field(default=nan, compare=False)
     spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
