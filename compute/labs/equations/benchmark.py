@@ -27,6 +27,7 @@ from compute.measure.rates import Rate
 from compute.measure.rules import FieldRules, LabValues
 from compute.measure.target import StateTarget
 from compute.measure.timing import Timing
+from compute.measure.verdict import Variant
 
 CHECK_STEPS = 10  # no multiple of 4 or 8, so that launches of many steps also test their remainder
 LAUNCH_STEPS = 8  # of T-step on a GPU: 8 for one field, 4 for two
@@ -75,6 +76,10 @@ INCLUDED = (
 
 class EquationRules(FieldRules):
     """Rules for fields of a typed system: the work is its number of values."""
+
+    def own(self, variant: Variant, values: LabValues) -> dict[str, Any]:
+        """Return a field as the second picture, since an expression would be compiled and not be looked at."""
+        return super().own(variant, values) | {"show": program_of(full_text(values["text"])).system.fields[0]}
 
     def cells(self, values: LabValues) -> int:
         """Return cells times fields."""

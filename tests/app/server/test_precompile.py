@@ -59,7 +59,7 @@ from compute.measure.benchmark import benchmark_of
 from compute.measure.verdict import Variant
 first_screens.prepare("host")
 firsts = []
-for lab in map(lab_class, ("diffusion", "mandelbrot", "l_curve")):
+for lab in map(lab_class, ("diffusion", "mandelbrot", "l_curve", "equations")):
     first = first_values(lab, parts_of(lab)) | {"backend": sys.argv[1]}
     first |= values_on(lab, sys.argv[1], {**lab.param.values(), **first})
     first_screens.first_screen(lab, first)
@@ -115,6 +115,6 @@ def test_after_precompiling_the_engine_compiles_nothing_for_the_first_screens(ba
 
     printed, compiled = run(COMPILE, backend)
     shown = run(SHOW, re.search(r"FIRSTS (.*)", printed)[1], shown_too)[1]
-    for lab in ("diffusion", "mandelbrot", "l_curve"):
+    for lab in ("diffusion", "mandelbrot", "l_curve", "equations"):
         assert any(re.search(rf"/{lab}[/_]", name) for name in shown), lab
     assert shown <= compiled
