@@ -187,10 +187,11 @@ class TwoRuns(Lab):
         return state is not None and state[COMPARED] == list(self.second_run)
 
     def _resume_second(self, snapshot: Mapping[str, Any]) -> None:
-        """Let the second run continue from the snapshot that the first one has restored."""
+        """Let the second run continue from the snapshot that the first one has restored, at once as in `update`."""
         state = snapshot.get(SECOND)
         self._second_of, self._second_state = ("", []), (self.run, state if self._compares_as(state) else None)
         self.history.note(self.steps, {SECOND: self.second_run})
+        self._prepare_second()
 
     def _advance_second(self, steps: int) -> None:
         """Advance the second run to the time of the first, which has done `steps` steps."""

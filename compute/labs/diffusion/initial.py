@@ -21,6 +21,7 @@ from compute.labs.diffusion.scheme import mode_profile
 Grid = NDArray[np.float64]
 FieldRows = Callable[[int, int], NDArray[Any]]  # (first, last): rows first to last - 1, requested in order, each once
 
+SINGLE_MODE = "single mode"  # a preset
 BLOCK = 2**16  # cells of a block of rows
 
 
@@ -180,7 +181,7 @@ PRESETS: dict[str, Callable[[int, int, PresetOptions], FieldRows]] = {
     "text": _text,
     "letters": _letters,
     "noise": _noise,
-    "single mode": _mode,
+    SINGLE_MODE: _mode,
     "jagged": _jagged,
     "gaussian + chequerboard mode": _chequer_mode,
 }

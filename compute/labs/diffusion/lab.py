@@ -268,17 +268,25 @@ class Diffusion(TwoRuns):
 
     def reset(self) -> None:
         """Return to the initial field: the preset, or the loaded image. The step count is 0 again."""
-        options = initial.PresetOptions(self.seed, self.mode_p, self.mode_q, self.text, self.edges)
+        self._begin(self.values())
+
+    def _redraw(self, mode: ExactMode) -> None:
+        """Begin with a single mode for the present edges; after a rollback, `preset` may be another."""
+        self._begin({**self.values(), "preset": initial.SINGLE_MODE, "mode_p": mode.p, "mode_q": mode.q})
+
+    def _begin(self, values: Mapping[str, Any]) -> None:
+        """Begin at step 0 with the loaded image, or the preset of `values`."""
+        options = initial.PresetOptions(*(values[name] for name in ("seed", "mode_p", "mode_q", "text", "edges")))
         image, shape = self._image, (self.ny, self.nx)
-        rows = initial.picture_rows(image, *shape) if image else initial.preset_rows(self.preset, *shape, options)
+        rows = initial.picture_rows(image, *shape) if image else initial.preset_rows(values["preset"], *shape, options)
         field = self.spare if isinstance(self.device, Host) else np.empty(shape, self.dtype)
         initial.fill(field, rows)
         self._put(field, 0)
-        self.history = FieldHistory.begun(self.values(), ("ny", "nx", *self.INITIAL))
+        self.history = FieldHistory.begun(values, ("ny", "nx", *self.INITIAL))
         if image:
             record_image(self.history, image, *shape)
-        elif self.preset == "single mode":
-            self.exact_mode = ExactMode(*shape, self.mode_p, self.mode_q, self.edges)
+        elif values["preset"] == initial.SINGLE_MODE:
+            self.exact_mode = ExactMode(*shape, options.p, options.q, self.edges)
 
     def load(self, array: ArrayLike) -> None:
         """Start at step 0 with `array` (ny, nx) as the field, rounded to the lab's dtype.
@@ -413,7 +421,7 @@ class Diffusion(TwoRuns):
         exact = snapshot["exact"]
         foreign = exact is not None and exact.edges != self.edges  # the mode belongs to other edges
         if foreign and not snapshot["steps"]:
-            self.reset()
+            self._redraw(exact)
             return
         self._put(field.astype(self.dtype), snapshot["steps"])
         self.run = snapshot["run"]
@@ -517,5 +525,5 @@ class Diffusion(TwoRuns):
     def _forget_exact(self, *_events: Any) -> None:
         """Drop or renew the exact solution: with other edges its mode is no eigenmode, nor is heat conserved alike."""
         if self.steps == 0 and self.exact_mode:
-            self.reset()
+            self._redraw(self.exact_mode)
         self.exact_mode, self.heat = self.exact_mode if self.steps == 0 else None, HeatBalance()

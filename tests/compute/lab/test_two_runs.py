@@ -214,6 +214,19 @@ def test_a_file_restores_both_runs_whatever_was_done(kind, values, actions, seed
                         require_same(again.second, lab.second)
 
 
+def test_after_a_rollback_a_change_of_the_number_type_finds_both_runs():
+    """A single mode is drawn for the edges of each run, in the number type of the moment at which it begins."""
+    with Diffusion(**SMALL, preset="single mode") as lab, Diffusion(**SMALL, preset="single mode") as direct:
+        lab.act("checkpoint")
+        for each in (lab, direct):
+            each.update(second_run={"edges": "zero-dirichlet"})
+        lab.act("rollback")
+        for each in (lab, direct):
+            each.update(dtype="float64")
+        require_same(lab, direct)
+        require_same(lab.second, direct.second)
+
+
 def test_both_pictures_have_the_same_limits_which_contain_both_fields():
     with Equations(**SMALL, text=GIVEN, second_run={"p2": 0.5}) as lab:
         lab.advance(40)

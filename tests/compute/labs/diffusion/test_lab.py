@@ -102,6 +102,18 @@ def test_checkpoint_and_rollback():
     np.testing.assert_array_equal(other.exact(), lab.exact())
 
 
+def test_a_mode_after_a_rollback_is_drawn_for_other_edges_whatever_the_preset_is():
+    with Diffusion(ny=24, nx=32, preset="single mode", mode_p=2, mode_q=1) as lab:
+        lab.act("checkpoint")
+        lab.update(preset="ring", mode_p=5)
+        lab.act("rollback")
+        lab.update(edges="zero-dirichlet")
+        with Diffusion(ny=24, nx=32, preset="single mode", mode_p=2, mode_q=1, edges="zero-dirichlet") as mode:
+            np.testing.assert_array_equal(lab.field(), mode.field())
+            lab.advance(3)
+            np.testing.assert_allclose(lab.field(), lab.exact(), atol=1e-6)
+
+
 def test_painting_sets_the_disc_and_nothing_else(any_backend):
     lab = Diffusion(backend=any_backend.name, ny=50, nx=80, preset="step")
     before = lab.field()
