@@ -197,7 +197,8 @@ def scene_of(document: object) -> Scene:
     except ValueError as error:
         raise SceneError(str(error)) from error
     _require_history(kind, scene.history)
-    return structs.replace(scene, values=known_values(kind, scene.values))
+    history = tuple({**e, "set": known_values(kind, e["set"])} if "set" in e else e for e in scene.history)
+    return structs.replace(scene, values=known_values(kind, scene.values), history=history)
 
 
 def contents(document: object, schema: str) -> dict[str, Any]:

@@ -173,11 +173,12 @@ ACTIONS = {
     "redo": lambda rng, lab: lab.act("redo") if lab.earlier.future else None,
     "preset": lambda rng, lab: lab.update(preset=str(rng.choice(["ring", "noise", "single mode"]))),
     "frame": lambda rng, lab: lab.frame(),
+    "hold": lambda rng, lab: lab.update(limits_field=[None, (0.0, float(rng.uniform(1, 2)))][rng.integers(2)]),
 }
 
 
 EQUATION_ACTIONS = {
-    **{name: ACTIONS[name] for name in ("advance", "no other", "paint", "dtype", "undo", "redo")},
+    **{name: ACTIONS[name] for name in ("advance", "no other", "paint", "dtype", "undo", "redo", "hold")},
     "reset": lambda rng, lab: lab.act("reset"),
     "other": lambda rng, lab: lab.update(second_run={"D": float(rng.uniform(0, 0.9))}),
     "other number": lambda rng, lab: lab.update(second_run={"a": float(rng.uniform(0, 0.9))}),
