@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import partial
+from typing import Any
 
 from app.readout.comparison import CALM, Comparison
 from compute.engine import benchmark_target
 from compute.engine.messages import Refused
 from compute.measure.benchmark import benchmark_of
 from compute.measure.verdict import ResultCache
+
+
+def answer_of(slices: Generator[None, None, Any]) -> Any:
+    """Run a measurement to its end and return its answer."""
+    try:
+        while True:
+            next(slices)
+    except StopIteration as stop:
+        return stop.value
+    except ValueError as error:
+        return Refused(str(error))
 
 
 class Handle:
@@ -25,13 +38,7 @@ class Handle:
         self.run(benchmark_target.solve(self.kind, self.values, steps, seed))
 
     def run(self, work):
-        try:
-            while True:
-                next(work)
-        except StopIteration as stop:
-            self.on_event(stop.value)
-        except ValueError as error:
-            self.on_event(Refused(str(error)))
+        self.on_event(answer_of(work))
 
     def close(self):
         pass

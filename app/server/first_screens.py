@@ -175,9 +175,10 @@ def first_screen(lab: type[Lab], values: Mapping[str, Any]) -> None:
     prepare(HOST)
     if (rules := benchmark_of(lab).rules) is not None:
         challenger, opponent, _ = pairing(values, [one.name for one in lab.backends()])
-        changes = rules.small(values), rules.sampled(values)
-        labs = [rules.values_of(rules.reference, values, rules.small(values) | rules.right(values))]
-        labs += [rules.values_of(way, values, each) for way in (challenger, opponent) if way for each in changes]
+        small = rules.small(values)
+        labs = [rules.values_of(rules.reference, values, small | rules.right(values))]
+        for way in filter(None, (challenger, opponent)):
+            labs += [rules.values_of(way, values, changes) for changes in (small, rules.sampled(values))]
         for number, each in enumerate(labs):
             if each["backend"] != INTERPRETED and each not in labs[:number]:
                 _be_compared(lab, each)

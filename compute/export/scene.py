@@ -197,7 +197,9 @@ def scene_of(document: object) -> Scene:
     except ValueError as error:
         raise SceneError(str(error)) from error
     _require_history(kind, scene.history)
-    history = tuple({**e, "set": known_values(kind, e["set"])} if "set" in e else e for e in scene.history)
+    history = tuple(
+        {**entry, "set": known_values(kind, entry["set"])} if "set" in entry else entry for entry in scene.history
+    )
     return structs.replace(scene, values=known_values(kind, scene.values), history=history)
 
 

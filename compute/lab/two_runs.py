@@ -57,7 +57,6 @@ class TwoRuns(Lab):
     second: Self | None = None
     _second_values: Mapping[str, Any] = MappingProxyType({})  # of the second run, at the last call of `_prepare_second`
     _second_of: tuple[str, list[str]] = ("", [])  # the run that it belongs to, and the name of the other value
-    _second_state: tuple[str, Mapping[str, Any] | None] = ("", None)  # a run, and a state from which to continue it
     _second_is_cold = False  # whether its next step may compile a kernel
     _second_steps = 1.0  # the number of its steps for a step of the first; the largest number after a change of values
 
@@ -133,8 +132,11 @@ class TwoRuns(Lab):
         if event.new.keys() != event.old.keys():
             self.history.note(self.steps, {SECOND: event.new})
 
-    def _prepare_second(self) -> Self | None:
-        """Return the second run, up to date: created, updated, in the state of the first one if that was replaced."""
+    def _prepare_second(self, state: Mapping[str, Any] | None = None) -> Self | None:
+        """Return the second run, up to date: created, updated, in the state of the first one if that was replaced.
+
+        state: a snapshot of the second run from which it continues instead.
+        """
         if not self._values[SECOND]:
             self._close_second()
             return None
@@ -152,17 +154,15 @@ class TwoRuns(Lab):
         if second.interim is not self.interim:
             second.set_interim(self.interim)
         if belongs != self._second_of:
-            state = self._restored_second() or self.snapshot()
             with second.earlier.resting():
-                second.restore({**state, "run": self.run})
+                second.restore({**(state or self.snapshot()), "run": self.run})
             self._second_of = belongs
-        self._second_state = "", None
         return second
 
     def _close_second(self) -> None:
         if self.second is not None:
             self.second.close()
-        self.second, self._second_of, self._second_state = None, ("", []), ("", None)
+        self.second, self._second_of = None, ("", [])
 
     def close(self) -> None:
         """Release both runs."""
@@ -171,27 +171,16 @@ class TwoRuns(Lab):
 
     def _second_snapshot(self) -> dict[str, Any]:
         """Return the entry of the second run in a snapshot; {} if it begins in the state of the first."""
-        if state := self._restored_second():
-            return {SECOND: state}
         if self.second is None or self._second_of != (self.run, list(self.second_run)):
             return {}
         return {SECOND: {**self.second.snapshot(), "saved": None, COMPARED: list(self.second_run)}}
 
-    def _restored_second(self) -> Mapping[str, Any] | None:
-        """Return the state from which the second run has to continue; None if it begins in that of the first."""
-        run, state = self._second_state
-        return state if run == self.run and self._compares_as(state) else None
-
-    def _compares_as(self, state: Mapping[str, Any] | None) -> bool:
-        """Return whether this is a state of the second run of the present parameter."""
-        return state is not None and state[COMPARED] == list(self.second_run)
-
     def _resume_second(self, snapshot: Mapping[str, Any]) -> None:
         """Let the second run continue from the snapshot that the first one has restored, at once as in `update`."""
         state = snapshot.get(SECOND)
-        self._second_of, self._second_state = ("", []), (self.run, state if self._compares_as(state) else None)
+        self._second_of = "", []
         self.history.note(self.steps, {SECOND: self.second_run})
-        self._prepare_second()
+        self._prepare_second(state if state and state[COMPARED] == list(self.second_run) else None)
 
     def _advance_second(self, steps: int) -> None:
         """Advance the second run to the time of the first, which has done `steps` steps."""

@@ -286,6 +286,7 @@ class CaseRun:
         fixture = self._fixtures[way.backend.name]
 
         def call() -> Sample:
+            """Take a sample, then read the GPU's clock."""
             sample = take_sample(lambda: fixture.run(way, steps), self._listen)
             return replace(sample, timing=replace(sample.timing, clock_rate=clock_rate(fixture.device)))
 

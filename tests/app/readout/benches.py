@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from compute.engine import benchmark_target
-from compute.engine.messages import Refused, Sampled, Solved
+from compute.engine.messages import Sampled, Solved
 from compute.labs.diffusion import Diffusion
 from compute.measure.timing import Timing
+from tests.comparing import answer_of
 
 VALUES = {
     "backend": "cpu_numba", "variant": "", "device_index": 0, "ny": 20, "nx": 30, "dtype": "float32",
     "edges": "zero-flux", "r": 0.2, "unstable": False, "preset": "ring", "probe_x": 0.5,
 }  # fmt: skip
 ROOF = (10e9, 10e9, 20e9)  # bytes/s, the samples of the roof in each answer
-
-
-def answer_of(slices: Generator[None, None, Any]) -> Any:
-    """Run a measurement to its end and return its answer."""
-    try:
-        while True:
-            next(slices)
-    except StopIteration as stop:
-        return stop.value
-    except ValueError as error:
-        return Refused(str(error))
 
 
 class Job:

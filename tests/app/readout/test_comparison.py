@@ -34,7 +34,8 @@ from compute.measure.rules import AMPLIFIED, CHECK_SIDE, field_agreement
 from compute.measure.statistics import Measurement
 from compute.measure.timing import Timing
 from compute.measure.verdict import ResultCache, Standing, Variant, judge, pairing
-from tests.app.readout.benches import VALUES, Engines, answer_of
+from tests.app.readout.benches import VALUES, Engines
+from tests.comparing import answer_of
 
 pytestmark = pytest.mark.usefixtures("host_only")
 

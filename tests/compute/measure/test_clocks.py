@@ -22,6 +22,7 @@ from compute.measure.case import BenchPlan, Results, Row
 from compute.measure.statistics import Measurement
 from compute.measure.timing import Timing
 from compute.measure.verdict import Standing, Variant
+from tests.comparing import answer_of
 from tests.fake_nvml import FakeNvml
 
 
@@ -69,19 +70,10 @@ def test_an_unknown_clock_is_nan(driver, monkeypatch):
     assert isnan(clocks.clock_rate(gpu("NVIDIA H200")))
 
 
-def answer(work):
-    """Run a measurement to its end."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value
-
-
 def test_samples_next_to_a_live_lab_have_the_clock(monkeypatch):
     monkeypatch.setattr(benchmark_target, "clock_rate", lambda device: 0.2)
     work = benchmark_target.sample(Diffusion, {"backend": "cpu_numpy", "ny": 16, "nx": 16}, 3, 2)
-    first, *rest = answer(work).timings
+    first, *rest = answer_of(work).timings
     assert (isnan(first.clock_rate), [timing.clock_rate for timing in rest]) == (True, [0.2, 0.2])
 
 
