@@ -31,10 +31,20 @@ one_loop.install()  # for the same reason here
 def on_server_loaded(server_context: Any) -> None:
     """Prepare the server; Bokeh calls this before the first request."""
     gc.disable()  # see open_doors
+    start_engines()
     bound_what_strangers_may_do()
     change_panel_and_bokeh()
     warm(server_context.application_context)
     IOLoop.current().add_callback(open_doors)
+
+
+def start_engines() -> None:
+    """Start the engines of the first page; their processes are ready when the server has imported its modules."""
+    from app.server import admission
+    from compute.machine import scratch
+
+    scratch.settle()
+    admission.session_limiter().warm()
 
 
 def bound_what_strangers_may_do() -> None:
@@ -52,9 +62,7 @@ def bound_what_strangers_may_do() -> None:
         server_log,
     )
     from app.tab import frame_channel
-    from compute.machine import scratch
 
-    scratch.settle()
     operations.install()
     frame_channel.install()
     access.install()  # after the routes, so that refused requests do not reach them
@@ -92,13 +100,12 @@ def warm(application: Any) -> None:
     """Start the slow tasks that the first visitor would otherwise wait for."""
     from app.readout.first_headline import measure_first
     from app.readout.numbers import server_chip
-    from app.server import admission, free_loop
+    from app.server import free_loop
     from app.server.builder import builder
     from compute.measure.machine_roofs import machine_roofs
 
     free_loop.collector().install(application.application)
     builder().install(application.application)
-    admission.session_limiter().warm()  # the first page needs the engines immediately
     if not server_chip():
         machine_roofs().start()
         IOLoop.current().add_callback(measure_first)

@@ -76,8 +76,8 @@ class SessionLimiter:
 
         These are the host's engine and, if the preferred backend uses a GPU, the engine of the first GPU.
         """
-        for name in dict.fromkeys((HOST, preferred().engine())):
-            self.engines.get(name)
+        self.engines.get(HOST)
+        self.engines.get(preferred().engine())
 
     @property
     def full(self) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from compute.cli.arguments import named
 from compute.devices.devices import HOST, Host, NoDevice, device_kind
 from compute.devices.gpu_devices import Cuda, NumbaCuda
-from compute.devices.webgpu import SOFTWARE, WebGpu
+from compute.devices.webgpu import SOFTWARE, WebGpu, import_error
 
 if TYPE_CHECKING:
     from compute.devices.devices import Device
@@ -169,7 +169,12 @@ def installed(name: str) -> bool:
 
 
 _CUDA: dict[str, Any] = {"installed_by": CUDA_INSTALL, "display_file": "gpu"}
-_WEBGPU: dict[str, Any] = {"installed_by": WEBGPU_INSTALL, "dtypes": ("float32",), "stand_in": ON_SOFTWARE}
+_WEBGPU: dict[str, Any] = {
+    "installed_by": WEBGPU_INSTALL,
+    "dtypes": ("float32",),
+    "stand_in": ON_SOFTWARE,
+    "prepare": import_error,
+}
 BACKENDS: tuple[Backend, ...] = (
     Backend("cpu_numpy", HOST, Host, (), "NumPy", preference=1, serial=True),
     Backend("cpu_numba", HOST, Host, ("numba",), "Numba", preference=2, prepare=_start_numba),

@@ -61,12 +61,12 @@ class WebGpu(Device):
     @staticmethod
     def count() -> int:
         """Return the number of GPUs that WebGPU can use."""
-        return len(adapters()) if _import_error() is None else 0
+        return len(adapters()) if import_error() is None else 0
 
     @staticmethod
     def missing() -> str | None:
         """Return why WebGPU cannot compute on this machine; None without such a reason."""
-        if error := _import_error():
+        if error := import_error():
             return f"wgpu cannot be imported ({error})"
         if _is_off():
             return NoDevice(f"it is switched off ({SOFTWARE}=off)")
@@ -81,7 +81,7 @@ class WebGpu(Device):
     @staticmethod
     def simulated() -> str:
         """Return why times are meaningless: the adapter is software; "" on a GPU."""
-        if os.environ.get(SOFTWARE) != "software" or _import_error() or not adapters():
+        if os.environ.get(SOFTWARE) != "software" or import_error() or not adapters():
             return ""
         info = adapters()[0].info
         return f"WebGPU runs on the CPU ({info['device']}): its times mean nothing" if _is_software(info) else ""
@@ -194,7 +194,8 @@ class WebGpu(Device):
 
 
 @cache
-def _import_error() -> str | None:
+def import_error() -> str | None:
+    """Import wgpu; return why that fails, None if it does not."""
     try:
         import wgpu.backends.wgpu_native  # noqa: F401
     except (ImportError, OSError) as error:  # OSError: the native library does not fit this system
@@ -248,7 +249,7 @@ def _shared(index: int) -> Gpu:
 
 def listed() -> tuple[list[dict[str, Any]], str | None]:
     """Return {name, memory, interface} of every GPU and the driver of the first; memory is unknown and given as 0."""
-    if _import_error() is not None or _is_off():
+    if import_error() is not None or _is_off():
         return [], None
     found = [each.info for each in _all_adapters() if not _is_software(each.info)]
     gpus = [{"name": each["device"], "memory": 0, "interface": interface(each)} for each in found]

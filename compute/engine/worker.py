@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import assert_never
 
 from compute.devices import kernel_cache, numba_extensions
-from compute.devices.backends import BACKENDS
+from compute.devices.backends import BACKENDS, BEST_FIRST, backend
 from compute.devices.builds import Builds, watching
 from compute.devices.devices import device_kind
 from compute.engine import messages
@@ -36,6 +36,7 @@ from compute.process.channel import Channel
 from compute.process.child import die_with_parent, rename_process
 
 MAX_REQUESTS = 64  # read between two slices, so that a flood of them cannot stop the labs
+log = logging.getLogger(__name__)
 
 
 class Worker:
@@ -261,9 +262,10 @@ def main(descriptor: int, device: str) -> None:
             channel.send(messages.Prepared())
         setup, _ = channel.receive()
         rename_process(setup.name)
+        logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")
         if not channel.waiting(0.0):  # no request yet, as at the start of the server
             prepare(device)
-        logging.basicConfig(format=f"{setup.name} engine: %(levelname)s %(message)s")
+            open_ahead(setup.name)
         Worker(channel, setup).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):  # the server has ended, so there is no report
         status = 0
@@ -284,6 +286,20 @@ def prepare(device: str) -> None:
     for one in BACKENDS:
         if one.device == device:
             one.prepare()
+
+
+def open_ahead(engine: str) -> None:
+    """Open the device of `engine` for the first lab, which then waits about 1 s less for a GPU and reports its errors.
+
+    The device is that of the backend that a new page would choose; nothing is opened if the engine has no backend.
+    """
+    kind, _, index = engine.partition(":")
+    usable = [one for one in map(backend, BEST_FIRST) if one.device == kind and not one.missing]
+    try:
+        for one in usable[:1]:
+            one.open_device(int(index or 0))
+    except Exception as error:  # noqa: BLE001 - of any library; a lab that opens the device raises it again
+        log.warning("the device cannot be opened in advance: %s", error)
 
 
 def die_quickly() -> None:
