@@ -54,6 +54,7 @@ CHANGES = {
     "a new source": lambda package, patch: (package / "labs/wave/more.py").write_text(""),
     "a removed source": lambda package, patch: (package / PLAIN).unlink(),
     "another Numba": lambda package, patch: patch.setattr(kernel_cache, "version", lambda name: "99.0"),
+    "an installed GPU package": lambda package, patch: patch.setattr(kernel_cache, "_version", lambda name: "99.0"),
     "another processor": lambda package, patch: patch.setattr(kernel_cache, "cpu_name", lambda: "another"),
     "an emptied cache": lambda package, patch: next(package.rglob("*.nbi")).unlink(),
 }
