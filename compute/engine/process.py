@@ -26,7 +26,7 @@ from compute.process.watchdog import Deadlines, ProcessState, Watchdog
 
 log = logging.getLogger(__name__)
 
-SPARE_AFTER = 2.0  # seconds between an engine's readiness and the start of its spare: the labs are opened first
+SPARE_AFTER = 8.0  # seconds from an engine's readiness to the start of its spare: the first page comes first
 SPARE_AGAIN = 30.0  # seconds until the next spare when one has died, for example for lack of memory
 SPARE_CHECK = 1.0  # seconds between two checks that the spare lives
 STARTUP = 60.0  # seconds beyond the deadline for a fresh interpreter and its imports, on a loaded machine
