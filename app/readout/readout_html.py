@@ -233,6 +233,11 @@ def launch_bound(bound: bool) -> str:
     return " <span class='noisy'>launch-bound</span>" if bound else ""
 
 
+def low_clock(low: bool) -> str:
+    """Return the mark of a time at a low clock of the GPU as HTML."""
+    return " <span class='noisy'>low clock</span>" if low else ""
+
+
 def first_calls(standings: Iterable[Standing]) -> str:
     """Return the times of the first calls, which no other figure includes."""
     known = [
@@ -256,8 +261,7 @@ def _way(standing: Standing) -> str:
 def _marks(measurement: Measurement) -> str:
     """Return the marks of a time as HTML: noisy, launch-bound, low clock."""
     noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
-    low = " <span class='noisy'>low clock</span>" if measurement.low_clock else ""
-    return noisy + launch_bound(measurement.launch_bound) + low
+    return noisy + launch_bound(measurement.launch_bound) + low_clock(measurement.low_clock)
 
 
 def _detail(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:

@@ -7,11 +7,13 @@ rise; a process with a CUDA context keeps it at 1980 MHz.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from math import nan
 
 from compute.devices.devices import Device
 from compute.machine.gpu_nvml import Nvml, NvmlError, open_nvml
+from compute.measure.timing import Sample
 
 
 def clock_rate(device: Device) -> float:
@@ -28,6 +30,11 @@ def clock_rate(device: Device) -> float:
     except NvmlError:
         return nan
     return found[0] if len(found) == 1 else nan
+
+
+def with_clock_rate(sample: Sample, device: Device) -> Sample:
+    """Return a sample that was just taken on `device` with the clock rate of that device."""
+    return replace(sample, timing=replace(sample.timing, clock_rate=clock_rate(device)))
 
 
 @cache

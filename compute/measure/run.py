@@ -22,7 +22,7 @@ from compute.devices.backends import BACKENDS, Backend
 from compute.devices.devices import Device
 from compute.measure.agreement import error_line, memory_shortage
 from compute.measure.case import BenchmarkFixture, BenchPlan, Implementation, Results, Row, with_speed_ups
-from compute.measure.clocks import clock_rate
+from compute.measure.clocks import with_clock_rate
 from compute.measure.roofs import DTYPES, RoofMeter
 from compute.measure.sampling import (
     KEPT,
@@ -287,8 +287,7 @@ class CaseRun:
 
         def call() -> Sample:
             """Take a sample, then read the GPU's clock."""
-            sample = take_sample(lambda: fixture.run(way, steps), self._listen)
-            return replace(sample, timing=replace(sample.timing, clock_rate=clock_rate(fixture.device)))
+            return with_clock_rate(take_sample(lambda: fixture.run(way, steps), self._listen), fixture.device)
 
         return call
 

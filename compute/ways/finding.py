@@ -40,8 +40,9 @@ class TimeCurve:
     """The times of one way.
 
     series: seconds per call by n; noisy: the n with too much scatter; launch_bound: the n, where known, at which
-    launching takes as long as the work. machine, date: where and when recorded; empty if measured on this computer.
-    Only recorded curves have rates, (bytes/s, operations/s) by n, and a roof, the measured limits of their device.
+    launching takes as long as the work; low_clock: those at which a GPU ran far below its highest clock. machine, date:
+    where and when recorded; empty if measured on this computer. Only recorded curves have rates, (bytes/s,
+    operations/s) by n, and a roof, the measured limits of their device.
     """
 
     way: Way
@@ -50,6 +51,7 @@ class TimeCurve:
     machine: str = ""
     date: str = ""
     launch_bound: frozenset[int] = frozenset()
+    low_clock: frozenset[int] = frozenset()
     rates: Mapping[int, tuple[float, float]] = field(default_factory=dict)
     roof: Roof | None = None
 

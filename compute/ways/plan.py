@@ -150,7 +150,10 @@ class Point:
         self.refuse("failed", error_line(error))
 
     def snapshot(self) -> dict[str, Any]:
-        """Return the point as plain values; samples as (k, 5) float64: began, ended, steps, launch, compute."""
+        """Return the point as plain values; samples as (k, 6) float64.
+
+        Their columns: began, ended, steps, launch, compute, clock rate.
+        """
         return {
             "status": self.status, "reason": self.reason, "difference": self.difference, "first_call": self.first_call,
             "call_seconds": self.call_seconds, "handling": self.handling, "transfers": list(self.transfers),
@@ -166,12 +169,17 @@ class Point:
         self.cold = self._sample(snapshot["cold"][0], first_call=True) if len(snapshot["cold"]) else None
 
     def _sample(self, row: NDArray[np.float64], first_call: bool = False) -> Sample:
-        began, ended, steps, launch, compute = (float(number) for number in row)
+        began, ended, steps, launch, compute, *clock = (float(number) for number in row)  # older ones have no clock
         way = self.way
-        timing = Timing(way.backend.name, way.variant, int(steps), self.n, launch, compute, first_call=first_call)
+        timing = Timing(
+            way.backend.name, way.variant, int(steps), self.n, launch, compute,
+            first_call=first_call, clock_rate=clock[0] if clock else nan,
+        )  # fmt: skip
         return Sample(began, ended, timing)
 
 
 def _rows(samples: list[Sample]) -> NDArray[np.float64]:
-    found = [(s.began, s.ended, s.timing.steps, s.timing.launch, s.timing.compute) for s in samples]
-    return np.array(found, np.float64).reshape(-1, 5)
+    found = [
+        (s.began, s.ended, s.timing.steps, s.timing.launch, s.timing.compute, s.timing.clock_rate) for s in samples
+    ]
+    return np.array(found, np.float64).reshape(-1, 6)

@@ -24,6 +24,7 @@ class RecordedParts(NamedTuple):
     transfer: float = nan
     intensity: float = nan
     percent: float = nan
+    clock_rate: float = nan
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def _outdated(results: list[Mapping[str, Any]]) -> dict[str, Any]:
     return {"series": {}, "status": "skipped", "reasons": {r["size"]: records.BEFORE for r in results}}
 
 
-OF_ROOF = ("flops_per_byte", "percent_of_roof")
+PARTS = ("launch", "transfer", "flops_per_byte", "percent_of_roof", "clock_rate")  # in the order of RecordedParts
 
 
 def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -197,8 +198,6 @@ def _measured(results: list[Mapping[str, Any]]) -> dict[str, Any]:
         "status": next((status for status in WORST if status in statuses), "waiting"),
         "noisy": noisy,
         "rates": {r["size"]: (_rate(r, "bytes_per_second"), _rate(r, "flops_per_second")) for r in timed},
-        "parts": {
-            r["size"]: RecordedParts(*(_rate(r, name) for name in ("launch", "transfer", *OF_ROOF))) for r in timed
-        },
+        "parts": {r["size"]: RecordedParts(*(_rate(r, name) for name in PARTS)) for r in timed},
         "reasons": {r["size"]: str(r["reason"]) for r in results if r.get("reason")},
     }

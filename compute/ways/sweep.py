@@ -24,6 +24,7 @@ from typing import Any
 
 from compute.devices.devices import Host
 from compute.measure.agreement import disagreement, memory_shortage
+from compute.measure.clocks import with_clock_rate
 from compute.measure.sampling import (
     LEAST_SAMPLES,
     Budget,
@@ -398,7 +399,8 @@ class Sweep:
                     runner.evict()
                 elif steps > 1:
                     runner.time(1)  # another lab may have had its turn: threads sleep, caches are cold
-                point.samples.append(take_sample(partial(runner.time, steps), self.plan.listen))
+                sample = take_sample(partial(runner.time, steps), self.plan.listen)
+                point.samples.append(with_clock_rate(sample, runner.device))
                 point.status = "measured"
                 self._visits += 1
                 yield

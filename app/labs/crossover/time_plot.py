@@ -145,6 +145,7 @@ def point_text(line: TimeCurve, n: int, spread: Spread) -> str:
     """Return the tooltip of a point as HTML."""
     words = f"n = {spaced(n)}: {duration(spread.median)} ({quartiles(spread)})"
     words += "<br><b>noisy</b>" if n in line.noisy else ""
+    words += "<br><b>low clock</b>" if n in line.low_clock else ""
     return f"{words}<br>{escape(line.place or 'measured here')}"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from compute.lab.frames import Frame, freeze
 from compute.labs.crossover import picture
 from compute.measure.records import BEFORE
+from compute.measure.statistics import LOW_CLOCK
 from compute.ways import recorded
 from compute.ways.catalogue import workload
 from compute.ways.finding import TimeCurve, compare, sides
@@ -22,7 +23,8 @@ def measured_curves(of: Workload, drawn: Mapping[str, picture.ShownWay], moving:
         if way.name in drawn and (series := drawn[way.name].series(moving)):
             noisy = frozenset(spot.n for spot in drawn[way.name].points if spot.noisy)
             bound = frozenset(spot.n for spot in drawn[way.name].points if spot.launch_bound)
-            found.append(TimeCurve(way, series, noisy, launch_bound=bound))
+            low = frozenset(spot.n for spot in drawn[way.name].points if spot.low_clock)
+            found.append(TimeCurve(way, series, noisy, launch_bound=bound, low_clock=low))
     return found
 
 
@@ -40,7 +42,10 @@ def recorded_curves(
     kinds = {way.name: way.kind for way in of.ways()}
     older = {(kinds[c.way], c.machine) for c in known if c.outdated}
     return [
-        TimeCurve(ways[c.way], c.series, c.noisy, c.machine, c.date, rates=c.rates, roof=c.roof)
+        TimeCurve(
+            ways[c.way], c.series, c.noisy, c.machine, c.date, rates=c.rates, roof=c.roof,
+            low_clock=frozenset(n for n, part in c.parts.items() if part.clock_rate < LOW_CLOCK),
+        )
         for c in known if c.way in ways and (kinds[c.way], c.machine) not in older
     ]  # fmt: skip
 

@@ -78,4 +78,4 @@ def _row(lab: Crossover, point: Point) -> list[float]:
     roof = _valid_roofs(lab).get(kind) or Roof(kind, case.dtype, nan, nan)
     where = roofline_point(point.way, case, measured, roof)
     head += [step.median, step.q1, step.q3, step.n, point.launch.median, point.transfer.median]
-    return [*head, where.intensity, where.flops, where.moved, where.percent]
+    return [*head, measured.clock_rate, where.intensity, where.flops, where.moved, where.percent]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from compute.devices.backends import BACKENDS
 from compute.lab.frames import Frame
-from compute.measure.statistics import LAUNCH_BOUND, Spread
+from compute.measure.statistics import LAUNCH_BOUND, LOW_CLOCK, Spread
 from compute.ways.catalogue import workload
 from compute.ways.plan import STATUSES, WORST, ShownStatus
 from compute.ways.recorded import RecordedCurve, RecordedParts
@@ -20,7 +20,7 @@ from compute.ways.roofline import Roof
 
 QUANTITIES = (
     *("status", "difference", "first_call", "median", "q1", "q3", "samples"),
-    *("launch", "transfer", "intensity", "flops", "moved", "percent"),
+    *("launch", "transfer", "clock_rate", "intensity", "flops", "moved", "percent"),
 )
 
 
@@ -28,9 +28,9 @@ QUANTITIES = (
 class ShownPoint:
     """One way at one n. step: seconds per call, None unless measured and correct; other times in seconds.
 
-    launch: until the call returned (0 on the host); transfer: both directions, nan unless requested; intensity:
-    operations per byte; flops, moved: operations and bytes per second; percent: of the roof at that intensity; nan if
-    unknown.
+    launch: until the call returned (0 on the host); transfer: both directions, nan unless requested; clock_rate:
+    clock of a GPU over its highest one; intensity: operations per byte; flops, moved: operations and bytes per second;
+    percent: of the roof at that intensity; nan if unknown.
     """
 
     n: int
@@ -41,6 +41,7 @@ class ShownPoint:
     step: Spread | None
     launch: float = nan
     transfer: float = nan
+    clock_rate: float = nan
     intensity: float = nan
     flops: float = nan
     moved: float = nan
@@ -55,6 +56,11 @@ class ShownPoint:
     def launch_bound(self) -> bool:
         """Whether launching takes as long as the work, so that the time measures the launches."""
         return self.step is not None and self.launch >= LAUNCH_BOUND * self.step.median
+
+    @property
+    def low_clock(self) -> bool:
+        """Whether a GPU ran far below its highest clock, so that it may be faster under continuous load."""
+        return self.clock_rate < LOW_CLOCK
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ def recorded_way(curve: RecordedCurve) -> ShownWay:
         points.append(
             ShownPoint(
                 n, status, "", nan, nan, step, launch=part.launch, transfer=part.transfer,
-                intensity=part.intensity, flops=flops, moved=moved, percent=part.percent,
+                clock_rate=part.clock_rate, intensity=part.intensity, flops=flops, moved=moved, percent=part.percent,
             )
         )  # fmt: skip
     device = workload(curve.workload).way(curve.way).backend.device
@@ -167,7 +173,7 @@ def _points(frame: Frame, name: str) -> tuple[ShownPoint, ...]:
     for i, size in enumerate(int(size) for size in n):
         at = {quantity: float(values[i]) for quantity, values in of.items()}
         step = Spread(at["median"], at["q1"], at["q3"], int(at["samples"])) if isfinite(at["median"]) else None
-        rest = {q: at[q] for q in ("launch", "transfer", "intensity", "flops", "moved", "percent")}
+        rest = {q: at[q] for q in ("launch", "transfer", "clock_rate", "intensity", "flops", "moved", "percent")}
         reason, status = frame.notes.get(f"{name} {size}", ""), _status(at["status"], step)
         found.append(ShownPoint(size, status, reason, at["difference"], at["first_call"], step, **rest))
     return tuple(found)

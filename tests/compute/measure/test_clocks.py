@@ -17,7 +17,7 @@ from compute.devices.devices import Host
 from compute.engine import benchmark_target
 from compute.labs.diffusion import Diffusion, benchmark
 from compute.machine import gpu_nvml
-from compute.measure import clocks, report, run
+from compute.measure import clocks, report
 from compute.measure.case import BenchPlan, Results, Row
 from compute.measure.statistics import Measurement
 from compute.measure.timing import Timing
@@ -102,7 +102,7 @@ def test_the_clock_of_a_real_gpu_is_at_most_its_highest(name):
 
 
 def test_samples_of_a_bench_have_the_clock(monkeypatch):
-    monkeypatch.setattr(run, "clock_rate", lambda device: 0.5)
+    monkeypatch.setattr(clocks, "clock_rate", lambda device: 0.5)
     cases = benchmark.BENCHMARK.cases({"sizes": (16,), "edges": ("periodic",)}, ("float64",), gpu=False)
     plan = BenchPlan(lab="diffusion", backends=("cpu_numpy",), budget=0.1, cases=cases)
     (row,) = benchmark.BENCHMARK.run(plan).rows

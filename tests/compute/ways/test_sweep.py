@@ -234,6 +234,7 @@ class Scripted:
     """A runner with simulated times: `seconds` of (way, n)."""
 
     seconds: object = None
+    device = Host()
     log: ClassVar[list[tuple[str, str, int]]]
     open: int
 

@@ -31,6 +31,7 @@ from app.labs.crossover.time_plot import (
     line_columns,
     named_ends,
     point_columns,
+    point_text,
     quartile_columns,
 )
 from app.labs.crossover.view import CrossoverView
@@ -226,6 +227,15 @@ def test_the_parts_of_a_time_add_up_to_it():
     assert (spot.launch_bound, late.launch_bound) == (False, True)
     assert ">launch-bound<" not in shown
     assert ">launch-bound<" in parts_html([ShownWay("a", "a", "cuda", (late,))], 10, transfers=False)
+
+
+def test_a_time_at_a_low_clock_is_marked_in_the_readout_the_details_and_the_tooltip():
+    slow = ShownPoint(10, "measured", "", 0.0, 1.0, spread(1e-3), clock_rate=0.17)
+    (row,) = re.findall(r"<div class='note'>.*?</div>", parts_html([ShownWay("a", "a", "cuda", (slow,))], 10, True))
+    assert plain(row).strip() == "low clock"
+    curve = line(NUMPY, {10: 1e-3, 100: 1e-2}, low_clock=frozenset({10}))
+    for n, marked in ((10, True), (100, False)):
+        assert ("low clock" in point_text(curve, n, curve.series[n])) == marked
 
 
 def test_what_a_trap_saw_is_said_in_every_case():

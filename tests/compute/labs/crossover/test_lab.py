@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from math import isnan
 
 import pytest
@@ -11,6 +12,8 @@ from compute.devices.backends import Backend, backend
 from compute.devices.devices import Host
 from compute.engine import LabClosed, Refused, Supervisor
 from compute.labs.crossover import Crossover, benchmark, lab, picture, results
+from compute.labs.crossover.curves import measured_curves, recorded_curves
+from compute.measure import clocks, records
 from compute.ways import sweep as sweeps
 from compute.ways.catalogue import workload
 from compute.ways.plan import SweepPlan
@@ -141,6 +144,37 @@ def test_a_snapshot_is_shown_again_and_makes_a_record():
     assert (record["lab"], record["command"]) == ("crossover", "a click")
     medians = {(result["backend"], result["size"]): result["median"] for result in record["results"]}
     assert medians == {(name, n): spread.median for name, of in series[0].items() for n, spread in of.items()}
+
+
+@pytest.mark.parametrize(("rate", "low"), [(0.2, {10, 100}), (0.95, set())])
+def test_times_at_a_low_clock_are_marked_here_in_a_snapshot_and_in_a_record(monkeypatch, tmp_path, rate, low):
+    monkeypatch.setattr(clocks, "clock_rate", lambda device: rate)
+    made = Crossover(**LITTLE, ways=["cpu_numba"])
+    made.run()
+    again = Crossover(**LITTLE, ways=["cpu_numba"])
+    again.restore(made.snapshot())
+    for shown in (made, again):
+        (curve,) = measured_curves(workload("add_one"), picture.ways_of(shown.frame()))
+        assert curve.low_clock == low
+    record = benchmark.record_of(made.snapshot(), "a click")
+    (tmp_path / "crossover.json").write_text(json.dumps(record))
+    monkeypatch.setattr(records, "timings_folder", lambda: tmp_path)
+    (curve,) = recorded_curves(workload("add_one"), {}, made.dtype, made.settings, made.evict, (1, 1000), every=True)
+    assert (curve.low_clock, curve.key != "cpu_numba") == (low, True)
+
+
+def test_a_snapshot_without_clock_rates_is_restored():
+    """Version 0.2 did not measure them."""
+    made = Crossover(**LITTLE, ways=["cpu_numba"])
+    made.run()
+    kept = made.snapshot()
+    for point in kept["points"].values():
+        point["samples"], point["cold"] = point["samples"][:, :5], point["cold"][:, :5]
+    again = Crossover(**LITTLE, ways=["cpu_numba"])
+    again.restore(kept)
+    ways = [picture.ways_of(lab.frame())["cpu_numba"] for lab in (made, again)]
+    assert ways[0].series() == ways[1].series() != {}
+    assert isnan(ways[1].points[0].clock_rate)
 
 
 @pytest.mark.parametrize(
