@@ -26,7 +26,7 @@ from msgspec import structs
 from app.tab.open_lab import OpenLab
 from app.tab.restore import scene_of_lab
 from compute.engine import messages
-from compute.export.link import LONGEST, NAME, PACE, RUN, packed
+from compute.export.link import DISPLAY, LONGEST, NAME, PACE, RUN, packed
 from compute.export.scene import LONGEST_WORDS, Scene, SceneError, Style
 
 CALM = 0.3  # s without a change before the address is updated
@@ -108,7 +108,8 @@ class LabAddress:
         session = self._tab.session
         frame = None if session.lab.ENDS or session.latest is None else session.latest.number
         controls = self._tab.controls
-        return dict(session.values), session.view, controls.style(self._part()), controls.pace, session.playing, frame
+        shown = controls.style(self._part()), controls.pace, controls.display_text
+        return dict(session.values), session.view, shown, session.playing, frame
 
     def _part(self) -> str:
         frame = self._tab.session.latest
@@ -155,9 +156,10 @@ class LabAddress:
     @property
     def query(self) -> str:
         """Return the address query that shows the lab's state at its speed, running if it runs; "" before a link."""
-        session, pace = self._tab.session, self._tab.controls.pace
+        session, controls = self._tab.session, self._tab.controls
         runs = session.playing and not session.lab.ENDS
-        more = f"&{RUN}=1" * runs + (f"&{PACE}={quote_plus(pace)}" if pace else "")
+        texts = {PACE: controls.pace, DISPLAY: controls.display_text}
+        more = f"&{RUN}=1" * runs + "".join(f"&{name}={quote_plus(text)}" for name, text in texts.items() if text)
         return f"{NAME}={self.text}{more}" if self.text else ""
 
     def _write(self) -> None:
@@ -190,10 +192,10 @@ def asked_to_run(document: Document) -> bool:
     return request is not None and request.arguments.get(RUN) == [b"1"]
 
 
-def asked_pace(document: Document) -> str:
-    """Return the speed that the address of the page requests, as text; "" without one."""
+def asked_text(document: Document, name: str) -> str:
+    """Return the parameter `name` of the page's address, PACE or DISPLAY, as text; "" without it."""
     request = document.session_context.request if document.session_context else None
-    given = request.arguments.get(PACE, []) if request else []
+    given = request.arguments.get(name, []) if request else []
     return given[0].decode("utf-8", "replace") if given else ""
 
 

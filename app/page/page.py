@@ -13,7 +13,7 @@ from typing import Any
 import panel as pn
 
 from app.features import features
-from app.page.address import FULL, asked_level, asked_pace, asked_to_run
+from app.page.address import FULL, asked_level, asked_text, asked_to_run
 from app.page.browser import ESCAPE, Browser
 from app.page.feature import Feature
 from app.page.lab_choice import LabChoice
@@ -30,7 +30,7 @@ from app.tab.lab_view import labs_with_tabs
 from app.tab.open_lab import OpenLab
 from app.tab.restore import asked_for
 from app.upstream.document_changes import changed_together
-from compute.export.link import link_in_query, pace_in_query, unpacked
+from compute.export.link import DISPLAY, PACE, link_in_query, text_in_query, unpacked
 from compute.export.scene import Scene, SceneError
 from compute.lab.lab import Lab
 from compute.measure.records import chip_names
@@ -137,7 +137,8 @@ class Page:
         if scene is None:
             self.labs.choose(0)
         else:
-            self._restore(scene, "The link", asked_to_run(self.document), asked_pace(self.document))
+            texts = [asked_text(self.document, name) for name in (PACE, DISPLAY)]
+            self._restore(scene, "The link", asked_to_run(self.document), *texts)
 
     def _travelled(self, query: str) -> None:
         """Handle the browser's Back or Forward: show the scene in the new address."""
@@ -145,14 +146,14 @@ class Page:
         if self.current is None or not text:
             return
         self.current.address.left()
-        self._build(partial(self._travel, text, plays, pace_in_query(query)))
+        self._build(partial(self._travel, text, plays, *(text_in_query(query, name) for name in (PACE, DISPLAY))))
 
-    def _travel(self, text: str, plays: bool, pace: str) -> None:
+    def _travel(self, text: str, plays: bool, pace: str, display: str) -> None:
         """Show the scene in an address; if a tab still has exactly this state, only switch to that tab."""
         shown = next((tab for tab in self.labs.open.values() if tab.address.text == text), None)
         try:
             if shown is None:
-                self._restore(unpacked(text), "The address", plays, pace)
+                self._restore(unpacked(text), "The address", plays, pace, display)
             elif shown is not self.current:
                 self.labs.show(shown.session.lab)
         except SceneError as error:
@@ -164,8 +165,11 @@ class Page:
         """Queue a change to a scene in its lab's tab; name: of its source, for the notice if it cannot be shown."""
         self._build(partial(self._restore, scene, name))
 
-    def _restore(self, scene: Scene, what: str, plays: bool = False, pace: str = "") -> None:
-        """Show `scene` in its lab's tab, and run it if `plays` is true. pace: its speed, "" for the tab's own."""
+    def _restore(self, scene: Scene, what: str, plays: bool = False, pace: str = "", display: str = "") -> None:
+        """Show `scene` in its lab's tab, and run it if `plays` is true.
+
+        pace, display: its speed and its display settings, "" for the tab's own.
+        """
         if scene.kind not in self.labs.labs:  # a plug-in without a tab, already listed among the problems
             self.labs.choose(0)
             return
@@ -173,7 +177,7 @@ class Page:
         if tab is None:
             return
         try:
-            tab.restorer.restore(scene, plays, pace)
+            tab.restorer.restore(scene, plays, pace, display)
         except ValueError as error:
             self._notices().tell("warning", f"{what} cannot be shown: {error}.")
             tab.expect_no_scene()

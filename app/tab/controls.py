@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,7 @@ from app.tab.session import Session
 from compute.cli import settings
 from compute.devices.backends import Backend, backend, preferred
 from compute.engine.api import MAX_STEPS
+from compute.export.link import MOST_DISPLAY
 from compute.export.scene import Style
 from compute.lab.lab import values_on, variants
 
@@ -71,6 +73,21 @@ def list_dial(widget: Widget) -> Dial:
     return Dial(widget.label, 0, len(values) - 1, 1, place, turn, lambda: words[place()])
 
 
+MOST_TOLD = 40  # characters of an invalid value that a message quotes
+
+
+def _refusal(widget: Widget, usual: Any, value: Any) -> str:
+    """Return which values `widget`, with the value `usual` at first, accepts; "" if `value` is one of them."""
+    if isinstance(usual, bool):
+        return "" if isinstance(value, bool) else "true or false"
+    if hasattr(widget, "options"):
+        options = list(widget.options.values() if isinstance(widget.options, dict) else widget.options)
+        known = type(value) is type(usual) and value in options
+        return "" if known else f"one of {', '.join(map(str, options))}"
+    number = isinstance(value, int | float) and not isinstance(value, bool) and widget.start <= value <= widget.end
+    return "" if number else f"from {widget.start:g} to {widget.end:g}"
+
+
 BarButton: TypeAlias = tuple[str, str, str]  # a button of the bar at the bottom: its key, its label, its description
 
 
@@ -92,6 +109,7 @@ class Controls(ValueWidgets):
         self.only_recorded = False
         self._speed: TypedList | None = None
         self._usual_speed = ""
+        self._shown_by: dict[str, tuple[Widget, Any]] = {}  # (widget, usual value) by the name in an address
 
     def use_speed(self, speed: TypedList) -> None:
         """Keep the slider of the lab's speed in the page's address, unless it has its present value."""
@@ -106,6 +124,36 @@ class Controls(ValueWidgets):
         """Set the lab's speed from a text of an address. Raise ValueError for one that is none."""
         if self._speed is not None:
             self._speed.enter(pace)
+
+    def keep_display(self, **widgets: Widget) -> None:
+        """Keep widgets in the page's address, by these names, unless they have their present values.
+
+        They are switches, choices and sliders that affect only what the page shows.
+        """
+        self._shown_by = {name: (widget, widget.value) for name, widget in widgets.items()}
+
+    @property
+    def display_text(self) -> str:
+        """The changed display settings as JSON; "" if none is changed."""
+        changed = {name: widget.value for name, (widget, usual) in self._shown_by.items() if widget.value != usual}
+        return json.dumps(changed, ensure_ascii=False, separators=(",", ":")) if changed else ""
+
+    def apply_display(self, text: str) -> None:
+        """Set display settings from the JSON of an address. Raise ValueError, and set none, if one is invalid."""
+        try:
+            found = json.loads(text) if len(text) <= MOST_DISPLAY else None
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise ValueError(f"they must be a JSON object of at most {MOST_DISPLAY} characters")  # noqa: TRY004 - of a text
+        for name, value in found.items():
+            if name not in self._shown_by:
+                raise ValueError(f"{name[:MOST_TOLD]!r} is none of {', '.join(self._shown_by) or 'this lab'}")
+            widget, usual = self._shown_by[name]
+            if why := _refusal(widget, usual, value):
+                raise ValueError(f"{name} must be {why}, not {str(value)[:MOST_TOLD]!r}")
+        for name, value in found.items():
+            self._shown_by[name][0].value = value
 
     def acts(self) -> list[BarButton]:
         """Return the buttons that remain while the side bar is closed, for those keys that the lab has."""

@@ -180,7 +180,7 @@ class Restorer:
         self._tab, self._tell = tab, tell
         self._scene: Scene | None = None
         self._state: SharedJob | None = None
-        self._waited, self._posed, self._plays, self._pace = 0, False, False, ""
+        self._waited, self._posed, self._plays, self._pace, self._display = 0, False, False, "", ""
         self._target_values: dict[str, Any] = {}  # requested values
 
     @property
@@ -188,10 +188,10 @@ class Restorer:
         """Whether a scene is being restored."""
         return self._state is not None
 
-    def restore(self, scene: Scene, plays: bool = False, pace: str = "") -> None:
+    def restore(self, scene: Scene, plays: bool = False, pace: str = "", display: str = "") -> None:
         """Restore `scene`; raise SceneError if this machine cannot. plays: run the lab afterwards.
 
-        pace: the lab's speed as text, "" to keep the present one.
+        pace, display: the lab's speed and its display settings as text, "" to keep the present ones.
 
         A child process checks the values and computes the state, so that the page's event loop is not blocked. If it
         refuses, the Restorer shows the reason and the lab is unchanged.
@@ -200,7 +200,7 @@ class Restorer:
         require_time(scene)
         self.close()
         self._state = state_of(scene, self)
-        self._scene, self._plays, self._pace = scene, plays, pace
+        self._scene, self._plays, self._pace, self._display = scene, plays, pace, display
         if wanted:
             usual = scene.kind.param["backend"].default
             self._tell("info", f"Made with {wanted}, which this machine lacks: shown with {usual}.")
@@ -288,7 +288,13 @@ class Restorer:
         if scene.look is not None:
             self._tab.controls.apply_style(scene.look, scene.part)
         if self._pace:
-            try:
-                self._tab.controls.apply_pace(self._pace)
-            except ValueError as error:
-                self._tell("warning", f"The speed is left as it is: {error}.")
+            self._apply(self._tab.controls.apply_pace, self._pace, "The speed is")
+        if self._display:
+            self._apply(self._tab.controls.apply_display, self._display, "The display settings are")
+
+    def _apply(self, apply: Callable[[str], object], text: str, what: str) -> None:
+        """Apply a text of an address, or tell why it is invalid. what: subject and verb of that message."""
+        try:
+            apply(text)
+        except ValueError as error:
+            self._tell("warning", f"{what} left as before: {error}.")

@@ -1,6 +1,7 @@
 """A scene as a short text for a URL: "1.…", the version, then compressed JSON without default values.
 
-In a URL it is the query parameter `scene`; the parameter `run` starts the lab, and `pace` sets its speed.
+In a URL it is the query parameter `scene`; the parameter `run` starts the lab, `pace` sets its speed, and `display` the
+switches and choices that only affect how the page shows it.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from compute.export.scene import LONGEST_TEXT, SCHEMA, Scene, SceneError, read, 
 NAME = "scene"  # query parameter of the scene
 RUN = "run"  # query parameter that starts the lab
 PACE = "pace"  # query parameter of the lab's speed, as its field shows it
+DISPLAY = "display"  # query parameter of the display settings, as JSON: {"alpha":true}
 VERSION = "1"
 CHECK = 3  # leading bytes of the checksum that detects a damaged link
 LONGEST = 8000  # characters that every browser and server accepts in a URL
-MOST_QUERY = LONGEST + 200  # characters of a query that are parsed
+MOST_DISPLAY = 400  # characters of that JSON
+MOST_QUERY = LONGEST + 200 + 3 * MOST_DISPLAY  # characters of a query that are parsed
 WORDS = (  # dictionary of strings common in links; part of version 1, so it must not change
     b'"history":[{"step":"act":"paint","points":"radius":"value":"update"'
     b'"backend":"gpu_cupy""gpu_numba""cpu_numpy""cpu_numba""precision":"colouring":"pointer":"julia":true'
@@ -81,10 +84,10 @@ def link_in_query(query: str) -> tuple[str, bool]:
     return entries.get(NAME, [""])[0], entries.get(RUN) == ["1"]
 
 
-def pace_in_query(query: str) -> str:
-    """Return the speed in a query, as text; "" without one."""
+def text_in_query(query: str, name: str) -> str:
+    """Return the parameter `name` of a query, PACE or DISPLAY, as text; "" without it."""
     try:
-        return parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20).get(PACE, [""])[0]
+        return parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20).get(name, [""])[0]
     except ValueError:
         return ""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from compute.export.link import link_in_query, unpacked
+import pytest
+
+from compute.export.link import DISPLAY, link_in_query, text_in_query, unpacked
 from tests.browser.lab_page import OPENING, LabPage
 
 PRESET = "Initial field"
@@ -64,3 +66,35 @@ def test_reload_back_and_forward_restore_the_state(page, server):
     page.evaluate("history.pushState(null, '', '?scene=1.zzz<b>'); history.pushState(null, '', '?x'); history.back()")
     page.get_by_text("The address cannot be shown: this link is damaged.").wait_for()
     lab.until(lambda: query(lab) == ring)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("title", "group", "label", "key", "text"),
+    [
+        ("Mandelbrot", "Explain", "Orbit of the point under the pointer (O)", "o", '{"orbit":true}'),
+        ("L-curve", "Choice of λ", "Show α = λ²", "a", '{"alpha":true}'),
+        ("Equations", "Display", "Show the editor (F)", "f", '{"editor":false}'),
+    ],
+)
+def test_display_settings_outlast_a_reload(page, server, title, group, label, key, text):
+    lab = LabPage(page, server)
+    lab.show_lab(title)
+    lab.key(key)
+    lab.until(lambda: text_in_query(query(lab), DISPLAY) == text)
+    page.reload()
+    lab.drawn()
+    lab.group(group)
+    switch = page.get_by_label(label).first
+    lab.until(lambda: switch.is_checked() == ("true" in text), OPENING)  # the lab's own values are shown at first
+    lab.key(key)
+    lab.until(lambda: DISPLAY not in query(lab))
+
+
+def test_invalid_display_settings_of_an_address_are_told_as_text(page, server):
+    lab = LabPage(page, server)
+    lab.show_lab("L-curve")
+    lab.until(lambda: "scene=" in query(lab))
+    page.goto(f"{page.url.partition('&')[0]}&display=%7B%22alpha%22:%22%3Cb%3Eyes%22%7D")
+    lab.drawn()
+    page.get_by_text("The display settings are left as before: alpha must be true or false, not '<b>yes'.").wait_for()

@@ -355,7 +355,8 @@ class CrossoverControls(Controls):
         self.ways = WayControls(session, lab_view.model, sweep)
         self.workload = WorkloadControls(session, sweep, self._workload_chosen)
         self.measure = MeasureControls(session, sweep)
-        self.compare = CompareControls(lab_view.model, lab_view.refresh)
+        self.compare = compare = CompareControls(lab_view.model, lab_view.refresh)
+        self.keep_display(transfers=compare.moving, recorded=compare.recorded, cited=compare.cited)
         groups = {
             "Workload": self.workload.panel,
             "Ways": self.ways.panel,

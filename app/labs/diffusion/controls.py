@@ -84,7 +84,12 @@ class DiffusionControls(Controls):
         self.transport = transport = Transport(session)
         self.use_speed(transport.typed_speed)
         self.brush = Brush(session, lab_view.pictures)
-        self.display = DiffusionDisplay(session, lab_view)
+        self.display = display = DiffusionDisplay(session, lab_view)
+        field, laplacian = display.palettes.lists.values()
+        self.keep_display(
+            pictures=display.shown, curves=display.curves, growth=display.growth, fitted=display.fitted,
+            field_palette=field, laplacian_palette=laplacian,
+        )  # fmt: skip
         groups = {
             "Field": self._field(),
             "Physics": self._physics(),

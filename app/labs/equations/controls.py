@@ -82,6 +82,8 @@ class EquationsControls(Controls):
             "Compute": self._compute(),
             "Display": self._display(),
         }
+        first, second = self.palettes.lists.values()
+        self.keep_display(editor=self.editor_shown, first_palette=first, second_palette=second)
         self.keys = transport.keys | {"f": self._toggle_editor, "l": self._toggle_hold, "v": self.second.next}
         self.keys |= dict.fromkeys(WHOLE_KEYS, lab_view.unzoom)
         self.panel = column(transport.panel, accordion(groups, opened=(0, 1)))

@@ -367,6 +367,7 @@ class LCurveControls(Controls):
         self.lambda_choice = LambdaControls(session, lab_view)
         self.growth = growth = GrowthControls(session, lab_view.set_rest, self.lambda_choice.refresh, undo=self._undo)
         self.use_speed(growth.typed_tempo)
+        self.keep_display(alpha=self.lambda_choice.squared)
         self.problem = ProblemControls(session, growth.grow, growth.rush, self.lambda_choice.show_values)
         self.problem.problem.param.watch(lambda event: self._veil(), "value")
         self.compute = ComputeControls(session)

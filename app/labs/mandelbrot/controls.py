@@ -47,7 +47,8 @@ class MandelbrotControls(Controls):
         self.lab_view, self.navigator = lab_view, lab_view.navigator
         self.places = PlaceGroup(session, lab_view, self._picked)
         self.iteration, self.explain = IterationGroup(session), ExplainGroup(session)
-        self.display = MandelbrotDisplay(session, lab_view)
+        self.display = display = MandelbrotDisplay(session, lab_view)
+        self.keep_display(orbit=self.explain.orbit, histogram=display.histogram, cycle=display.cycle)
         self.compute = ComputeControls(session, reasons={**REASONS, **DIFFERENCES})
         groups = {
             "Place": self.places.panel,

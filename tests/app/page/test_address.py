@@ -13,7 +13,7 @@ from PIL import Image
 
 from app.page.address import CALM, LEVELS, PERIOD, LabAddress, asked_level, asked_to_run, link_of
 from compute.engine.messages import HistoryTold
-from compute.export.link import LONGEST, PACE, RUN, link_in_query, pace_in_query, unpacked
+from compute.export.link import DISPLAY, LONGEST, MOST_QUERY, PACE, RUN, link_in_query, text_in_query, unpacked
 from compute.export.render import opened_at
 from compute.export.scene import MOST_STEPS, Scene, Style
 from compute.labs.diffusion import Diffusion
@@ -32,7 +32,9 @@ class Tab:
             request_history=self.ask,
         )  # fmt: skip
         self.restorer = SimpleNamespace(busy=False)
-        self.controls = SimpleNamespace(style=lambda part: Style("Inferno"), landmark=lambda: self.about, pace="")
+        self.controls = SimpleNamespace(
+            style=lambda part: Style("Inferno"), landmark=lambda: self.about, pace="", display_text=""
+        )
         self.notices = SimpleNamespace(tell=lambda kind, words: self.told.append(words))
         self.about, self.told = "hot spots", []
         self.written: list[tuple[str, bool]] = []
@@ -97,17 +99,23 @@ def test_the_address_reproduces_the_field(tab, late):
         np.testing.assert_array_equal(again.field(), tab.lab.field())
 
 
-@pytest.mark.parametrize("pace", ["7", "0.5 steps/s", "1&run=1"])
-def test_the_address_has_a_speed_that_was_chosen(tab, pace):
+@pytest.mark.parametrize(
+    ("attribute", "name", "text"),
+    [
+        *(("pace", PACE, text) for text in ("7", "0.5 steps/s", "1&run=1")),
+        *(("display_text", DISPLAY, text) for text in ('{"alpha":true}', '{"a":"&run=1#λ"}')),
+    ],
+)
+def test_the_address_has_a_speed_and_display_settings_that_were_chosen(tab, attribute, name, text):
     tab.settle()
-    tab.controls.pace = pace
+    setattr(tab.controls, attribute, text)
     tab.settle()
     query, push = tab.written[-1]
-    assert (pace_in_query(f"?{query}"), link_in_query(query)[1], push) == (pace, False, False)
-    tab.controls.pace = ""
+    assert (text_in_query(f"?{query}", name), link_in_query(query)[1], push) == (text, False, False)
+    setattr(tab.controls, attribute, "")
     tab.settle()
-    assert pace_in_query(tab.written[-1][0]) == ""
-    assert PACE not in tab.written[-1][0]
+    assert text_in_query(tab.written[-1][0], name) == ""
+    assert name not in tab.written[-1][0]
 
 
 def test_the_engine_is_asked_once_a_change_and_only_when_it_has_come_to_rest(tab):
@@ -266,7 +274,7 @@ def test_a_query_has_a_link_and_a_request_to_run(query, asked):
 
 def test_a_long_query_is_cut_before_it_is_read():
     text, _ = link_in_query("?scene=" + "a" * 10**6)
-    assert len(text) < LONGEST + 200
+    assert len(text) < MOST_QUERY
 
 
 def document(**arguments: list[bytes]) -> Document:

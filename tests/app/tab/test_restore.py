@@ -111,19 +111,18 @@ def test_a_restored_lab_runs_if_the_link_or_the_user_says_so(jobs, waits, asked,
     assert not page.restorer.busy
 
 
-@pytest.mark.parametrize(
-    ("pace", "told"), [("7", []), ("", []), ("fast", ["speed is left as it is: Steps per frame must"])]
-)
-def test_the_speed_of_a_link_is_applied_after_its_values(jobs, pace, told):
+@pytest.mark.parametrize(("pace", "told"), [("7", []), ("", []), ("fast", ["left as before: it must be a number"])])
+@pytest.mark.parametrize("name", ["pace", "display"])
+def test_the_speed_and_the_display_settings_of_a_link_are_applied_after_its_values(jobs, pace, told, name):
     page, applied = Page(), []
 
-    def apply_pace(text):
+    def apply(text):
         applied.append((text, page.session.values))
         if text == "fast":
-            raise ValueError("Steps per frame must be a number")
+            raise ValueError("it must be a number")
 
-    page.tab.controls = SimpleNamespace(apply_pace=apply_pace)
-    page.restorer.restore(Scene("diffusion", VALUES), False, pace)
+    page.tab.controls = SimpleNamespace(**{f"apply_{one}": apply for one in ("pace", "display")})
+    page.restorer.restore(Scene("diffusion", VALUES), False, **{name: pace})
     page.restorer.tick()
     assert applied == []
     jobs[0].end()
