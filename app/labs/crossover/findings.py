@@ -40,6 +40,7 @@ SENTENCE_STYLE = """
 .sentence .cpu { --hue: var(--cpu); } .sentence .gpu { --hue: var(--gpu); }
 .sentence .says { font-size: var(--title, 20px); line-height: 1.25; margin: 0; flex: none; }
 .sentence.brief .says, .sentence .taught { font-size: var(--body, 16px); line-height: 1.25; margin: 0; flex: none; }
+.sentence.brief .says { max-height: round(down, calc(100% - 8px), 1lh); overflow: hidden; }  /* whole lines */
 .sentence .says b { color: var(--hue, inherit); }
 .sentence .how { color: var(--muted); font-size: var(--small, 14px); line-height: 1.4; margin: 0; flex: 1 1 0;
   min-height: 0; overflow: hidden auto; scrollbar-width: thin; }

@@ -95,7 +95,7 @@ class CrossoverView(LabView):
             "Crossover": Subview(show=self._show_plot, sentence={False: 176, True: 120}, plot=1.0),
             "Programs": Subview(
                 self.programs.panel, self.programs.show, self._show_plot, self.programs.resize,
-                lambda: headline(self.model, self.running), {False: 52, True: 0}, plot=0.42,
+                lambda: headline(self.model, self.running), {False: 72, True: 0}, plot=0.42,
             ),
             "Roofline": Subview(
                 self.roofline.panel, show=self.roofline.show, resize=self.roofline.resize,
