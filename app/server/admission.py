@@ -76,8 +76,9 @@ class SessionLimiter:
 
         These are the host's engine and, if the preferred backend uses a GPU, the engine of the first GPU.
         """
-        self.engines.get(HOST)
-        self.engines.get(preferred().engine())
+        self.engines.get(HOST)  # before the search for GPUs, which takes up to 1 s
+        if (name := preferred().engine()) != HOST:
+            self.engines.get(name)
 
     @property
     def full(self) -> bool:

@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from math import inf, nan
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -244,6 +245,14 @@ def cpu_count() -> int:
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     quota = processors()
     return allowed if quota is None else max(1, min(allowed, int(quota)))
+
+
+def installed_version(distribution: str) -> str:
+    """Return the version of an installed distribution; "" without its metadata."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
 
 
 def cpu_name() -> str:

@@ -11,14 +11,13 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from compute.devices.devices import Array, Device, HostStopwatch, NoDevice, Stopwatch
+from compute.devices.devices import Array, Device, HostStopwatch, NoDevice, Stopwatch, installed_version
 from compute.machine.container import available_memory
 from compute.measure.timing import note_span
 
@@ -293,7 +292,7 @@ class NumbaCuda(NvidiaGpu):
             return f"numba.cuda cannot be imported ({error})"
         if not cuda.is_available():
             found = "finds no NVIDIA GPU or driver"
-            if _installed("numba-cuda"):
+            if installed_version("numba-cuda"):
                 return NoDevice(f"numba-cuda {found}")
             return f"numba-cuda is not installed; Numba {found}"
         return None
@@ -339,14 +338,6 @@ class NumbaCuda(NvidiaGpu):
             "name": name.decode() if isinstance(name, bytes) else str(name),
             "compute_capability": ".".join(str(part) for part in device.compute_capability),
         }
-
-
-def _installed(distribution: str) -> bool:
-    try:
-        version(distribution)
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 def cuda_count() -> int:

@@ -20,12 +20,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha1, sha256
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from compute.devices.devices import cpu_name
+from compute.devices.devices import cpu_name, installed_version
 from compute.files.files import whole
 
 try:
@@ -36,8 +35,7 @@ except ImportError:  # on Windows
 PACKAGE = Path(__file__).absolute().parent.parent  # not resolved: Numba derives folder names from it
 BYTECODE = "__pycache__"
 SOURCES = ("*.py", "display/**/*.py", "labs/**/*.py", "measure/**/*.py")  # possible sources of kernels
-COMPILERS = "numba", "llvmlite", "numpy"
-OPTIONAL = "cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "wgpu"  # a first screen on a GPU has kernels of these
+COMPILERS = "numba", "llvmlite", "numpy", "cupy-cuda12x", "cupy-cuda13x", "numba-cuda", "wgpu"  # some are optional
 LOCK = "fieldlab-kernels.lock"  # locked by the process that writes into the folder
 RECORD, TIMES = "fieldlab-kernels.json", "fieldlab-build-times.json"
 NO_FOLDER = "no locator available"  # in Numba's error if no folder is writable
@@ -212,18 +210,10 @@ def _recorded() -> KernelRecord:
 def _now() -> KernelRecord:
     sources = {path for pattern in SOURCES for path in PACKAGE.glob(pattern)}
     digests = {path.relative_to(PACKAGE).as_posix(): _state(path) for path in sources}
-    made_by = {name: version(name) for name in COMPILERS} | {name: _version(name) for name in OPTIONAL}
+    made_by = {name: installed_version(name) for name in COMPILERS}
     made_by |= {"python": platform.python_version(), "cpu": cpu_name()}
     index = sorted(str(path) for path in _index_files())
     return KernelRecord(dict(sorted(digests.items())), made_by, tuple(index))
-
-
-def _version(package: str) -> str:
-    """Return the version of an optional package, "" if it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 def _state(source: Path) -> str:

@@ -296,8 +296,8 @@ def open_ahead(engine: str) -> None:
     kind, _, index = engine.partition(":")
     usable = [one for one in map(backend, BEST_FIRST) if one.device == kind and not one.missing]
     try:
-        for one in usable[:1]:
-            one.open_device(int(index or 0))
+        if usable:
+            usable[0].open_device(int(index or 0))
     except Exception as error:  # noqa: BLE001 - of any library; a lab that opens the device raises it again
         log.warning("the device cannot be opened in advance: %s", error)
 

@@ -77,19 +77,21 @@ def unpacked(text: str) -> Scene:
 
 def link_in_query(query: str) -> tuple[str, bool]:
     """Return (the link text in a query, whether to start its lab); ("", False) without a link."""
-    try:
-        entries = parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20)
-    except ValueError:
-        return "", False
+    entries = _entries(query)
     return entries.get(NAME, [""])[0], entries.get(RUN) == ["1"]
 
 
 def text_in_query(query: str, name: str) -> str:
     """Return the parameter `name` of a query, PACE or DISPLAY, as text; "" without it."""
+    return _entries(query).get(name, [""])[0]
+
+
+def _entries(query: str) -> dict[str, list[str]]:
+    """Return the values of each parameter of a query; none of one with too many parameters."""
     try:
-        return parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20).get(name, [""])[0]
+        return parse_qs(query[:MOST_QUERY].removeprefix("?"), max_num_fields=20)
     except ValueError:
-        return ""
+        return {}
 
 
 def _check(text: bytes) -> bytes:

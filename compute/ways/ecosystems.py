@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from compute.devices.backends import BACKENDS, Backend
-from compute.devices.devices import Array, Host, HostStopwatch, NoDevice, Stopwatch
+from compute.devices.devices import Array, Host, HostStopwatch, NoDevice, Stopwatch, installed_version
 from compute.devices.gpu_devices import Cuda, EventStopwatch, NvidiaGpu, cuda_count
 from compute.machine.machine import nvidia
 
@@ -34,13 +33,6 @@ def _gpus() -> int:
     permanently.
     """
     return cuda_count() or len(nvidia()[0])
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:  # importable without metadata: its version is unknown
-        return ""
 
 
 def _torch() -> Any:
@@ -71,7 +63,7 @@ class TorchCuda(NvidiaGpu):
         """Return why PyTorch cannot compute here, without importing it; None if no reason is found."""
         if not _gpus():
             return NoDevice("PyTorch is installed but there is no NVIDIA GPU or driver")
-        return "PyTorch is installed without CUDA" if _version("torch").endswith("+cpu") else None
+        return "PyTorch is installed without CUDA" if installed_version("torch").endswith("+cpu") else None
 
     def allocate(self, shape: Sequence[int], dtype: DTypeLike) -> Array:
         """Return an uninitialised tensor on this GPU."""

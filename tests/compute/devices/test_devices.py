@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from compute.devices import devices, gpu_devices
+from compute.devices import devices
 from compute.devices.backends import BACKENDS, CUDA_INSTALL, WEBGPU_INSTALL, Backend, BackendUnavailable, backend
 from compute.devices.devices import Host, NoDevice, device_numbers, devices_name
 from compute.devices.gpu_devices import Cuda, NumbaCuda
@@ -94,9 +94,9 @@ def test_an_absent_numba_cuda_is_distinguished_from_an_absent_gpu(monkeypatch):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(pytest.importorskip("numba.cuda"), "is_available", lambda: False)
-    monkeypatch.setattr(gpu_devices, "version", lambda name: "1.0")
+    monkeypatch.setattr(devices, "version", lambda name: "1.0")
     assert NumbaCuda.missing().startswith("numba-cuda finds no")
-    monkeypatch.setattr(gpu_devices, "version", absent)
+    monkeypatch.setattr(devices, "version", absent)
     assert NumbaCuda.missing().startswith("numba-cuda is not installed; Numba finds no")
 
 

@@ -13,6 +13,7 @@ from numba.core.caching import IndexDataCacheFile, _CacheLocator
 
 from app.server import first_screens
 from compute.devices import kernel_cache
+from compute.devices.devices import installed_version
 from tests.cuda_on_cpu import forget
 
 PLAIN, LAB, OTHER, SHARED = "images.py", "labs/wave/cpu_numba.py", "labs/heat/cpu_numba.py", "display/cpu_numba.py"
@@ -47,14 +48,19 @@ def kept(package):
     return {name for name, cache in caches.items() if len(list(cache.glob("*.nb?"))) == 2}
 
 
+def versions(patch, **changed):
+    """Change the versions of some distributions."""
+    patch.setattr(kernel_cache, "installed_version", lambda name: changed.get(name) or installed_version(name))
+
+
 CHANGES = {
     "a source": lambda package, patch: (package / PLAIN).write_text("one = 2\n"),
     "a source of a lab": lambda package, patch: (package / LAB).write_text("one = 2\n"),
     "the time of a source": lambda package, patch: os.utime(package / LAB, ns=(0, 10**18)),  # Numba compares it
     "a new source": lambda package, patch: (package / "labs/wave/more.py").write_text(""),
     "a removed source": lambda package, patch: (package / PLAIN).unlink(),
-    "another Numba": lambda package, patch: patch.setattr(kernel_cache, "version", lambda name: "99.0"),
-    "an installed GPU package": lambda package, patch: patch.setattr(kernel_cache, "_version", lambda name: "99.0"),
+    "another Numba": lambda package, patch: versions(patch, numba="99.0"),
+    "an installed GPU package": lambda package, patch: versions(patch, **{"cupy-cuda13x": "99.0"}),
     "another processor": lambda package, patch: patch.setattr(kernel_cache, "cpu_name", lambda: "another"),
     "an emptied cache": lambda package, patch: next(package.rglob("*.nbi")).unlink(),
 }

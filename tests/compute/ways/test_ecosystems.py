@@ -116,10 +116,10 @@ def test_what_is_missing_is_found_without_an_import(monkeypatch):
     assert TorchCuda.missing() == "PyTorch is installed but there is no NVIDIA GPU or driver"
     assert JaxCuda.missing() == "JAX is installed but there is no NVIDIA GPU or driver"
     monkeypatch.setattr(ecosystems, "_gpus", lambda: 1)
-    monkeypatch.setattr(ecosystems, "version", lambda name: "2.13.0+cpu")
+    monkeypatch.setattr(ecosystems, "installed_version", lambda name: "2.13.0+cpu")
     monkeypatch.setattr(ecosystems, "find_spec", lambda name: None)
     assert TorchCuda.missing() == "PyTorch is installed without CUDA"
     assert JaxCuda.missing() == "JAX is installed without its CUDA plugin"
-    monkeypatch.setattr(ecosystems, "version", lambda name: "2.13.0")
+    monkeypatch.setattr(ecosystems, "installed_version", lambda name: "2.13.0")
     monkeypatch.setattr(ecosystems, "find_spec", lambda name: name == "jax_cuda12_plugin")
     assert (TorchCuda.missing(), JaxCuda.missing()) == (None, None)
