@@ -224,18 +224,16 @@ def parts(
     items = "".join(f"<li class='{name}'>{PART_NAMES[name]} {duration(value)}</li>" for name, value in known.items())
     items += f"<li class='plain'>{frames_per_second:.0f} frames/s</li><li class='plain'>dropped {dropped}</li>"
     items += f"<li class='plain'>latency {duration(latency)}</li>" if isfinite(latency) else ""
-    body = f"<div class='parts'>{bar}</div><ul class='legend'>{items}</ul>{launch_bound(measurement.launch_bound)}"
+    body = (
+        f"<div class='parts'>{bar}</div><ul class='legend'>{items}</ul>{marks(launch_bound=measurement.launch_bound)}"
+    )
     return f"<div class='{kind}'>{body}</div>"
 
 
-def launch_bound(bound: bool) -> str:
-    """Return the mark of a launch-bound time as HTML."""
-    return " <span class='noisy'>launch-bound</span>" if bound else ""
-
-
-def low_clock(low: bool) -> str:
-    """Return the mark of a time at a low clock of the GPU as HTML."""
-    return " <span class='noisy'>low clock</span>" if low else ""
+def marks(noisy: bool = False, launch_bound: bool = False, low_clock: bool = False) -> str:
+    """Return the marks of a time as HTML, each after a space; "" without any."""
+    marked = {"noisy": noisy, "launch-bound": launch_bound, "low clock": low_clock}
+    return "".join(f" <span class='noisy'>{name}</span>" for name, applies in marked.items() if applies)
 
 
 def first_calls(standings: Iterable[Standing]) -> str:
@@ -259,9 +257,7 @@ def _way(standing: Standing) -> str:
 
 
 def _marks(measurement: Measurement) -> str:
-    """Return the marks of a time as HTML: noisy, launch-bound, low clock."""
-    noisy = " <span class='noisy'>noisy</span>" if measurement.noisy else ""
-    return noisy + launch_bound(measurement.launch_bound) + low_clock(measurement.low_clock)
+    return marks(measurement.noisy, measurement.launch_bound, measurement.low_clock)
 
 
 def _detail(standing: Standing, rate: Rate, dtype: str, roofs: Roofs) -> str:

@@ -24,7 +24,7 @@ from app.labs.crossover.sweep_view_model import SweepViewModel
 from app.page.markup import filled
 from app.page.theme import ASSETS, stylesheet
 from app.readout.readout import Fold, SaveButtons, TimingFormat, show_html
-from app.readout.readout_html import allowed, compared, factor, launch_bound, low_clock, slower
+from app.readout.readout_html import allowed, compared, factor, marks, slower
 from app.tab.session import Session
 from compute.engine.messages import SnapshotTaken
 from compute.labs.crossover.benchmark import record_of
@@ -144,12 +144,11 @@ def _shown(model: SweepViewModel) -> Finding:
 def _interval(finding: Finding) -> str:
     if finding.ratio is None:
         return ""
-    marks = " <span class='noisy'>noisy</span>" if finding.ratio.noisy else ""
     at_n = (*finding.slow.lines[:1], *finding.fast.lines[:1])
-    marks += low_clock(any(finding.n in line.low_clock for line in at_n))
+    marked = marks(finding.ratio.noisy, low_clock=any(finding.n in line.low_clock for line in at_n))
     known = allowed(finding.ratio) if finding.ratio.bounded or not finding.place else "no interval in this record"
     place = f"<p class='quiet'>{escape(finding.place)}</p>" if finding.place else ""
-    return f"<p>{known}{marks}</p>{place}"
+    return f"<p>{known}{marked}</p>{place}"
 
 
 def reason(finding: Finding) -> str:
@@ -166,9 +165,8 @@ def reason(finding: Finding) -> str:
 def _way(line: TimeCurve, spread: Spread, longest: float, n: int) -> str:
     width = 100 * (1 + log10(spread.median / longest) / DECADES)
     bar = f"<i class='{'recorded' if line.machine else 'measured'}' style='width:{max(1.0, width):.1f}%'></i>"
-    noisy = " <span class='noisy'>noisy</span>" if n in line.noisy else ""
-    marks = noisy + launch_bound(n in line.launch_bound) + low_clock(n in line.low_clock)
-    name = f"<div class='line'><b>{escape(line.label)}{marks}</b><b>{duration(spread.median)}</b></div>"
+    marked = marks(n in line.noisy, n in line.launch_bound, n in line.low_clock)
+    name = f"<div class='line'><b>{escape(line.label)}{marked}</b><b>{duration(spread.median)}</b></div>"
     note = f"<p class='quiet'>{escape(line.place)}</p>" if line.place else ""
     return f"<div class='way {line.kind}'>{name}<div class='track'>{bar}</div>{note}</div>"
 

@@ -17,7 +17,7 @@ from app.labs.crossover.labels import duration, rate
 from app.page.explain import explained, term
 from app.page.typed_slider import TypedList
 from app.page.widgets import FULL
-from app.readout.readout_html import launch_bound, low_clock
+from app.readout.readout_html import marks
 from compute.devices.devices import device_kind
 from compute.labs.crossover.picture import ShownPoint, ShownWay, recorded_way
 from compute.measure.rates import spaced
@@ -180,8 +180,7 @@ def _row(line: ShownWay, spot: ShownPoint, above: str, look: str = "") -> str:
         for name, value in (("launch", launch), ("compute", computing), ("transfer", moving))
         if value > 0
     )
-    noisy = "<span class='noisy'>noisy</span>" * spot.noisy
-    said = [noisy, launch_bound(spot.launch_bound), low_clock(spot.low_clock), escape(above)]
+    said = [marks(spot.noisy, spot.launch_bound, spot.low_clock).strip(), escape(above)]
     note = f"<div class='note'>{' '.join(filter(None, said))}</div>" if any(said) else ""
     shown = (
         ("num part", duration(launch) if launch else "–"),
